@@ -82,9 +82,9 @@ def seconds(value: float) -> str:
     for limit, scale, unit in ((2 * 86400, 86400, "days"), (2 * 3600, 3600, "h"), (120, 60, "min")):
         if size >= limit:
             return f"{significant(value / scale)} {unit}"
-    for scale, unit in _SECONDS:
-        if size >= scale or unit == "ns":
-            return f"{significant(value / scale)} {unit}"
+    for unit_seconds, unit in _SECONDS:
+        if size >= unit_seconds or unit == "ns":
+            return f"{significant(value / unit_seconds)} {unit}"
     raise AssertionError("unreachable")
 
 
