@@ -1,0 +1,237 @@
+"""What this machine really reaches: measured ceilings, to use where none is promised and to set beside those that are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from core.hardware import native
+from core.hardware.devices import available_cores, device_name_of
+from core.hardware.load import LoadMeter
+from core.hardware.specs import dtype_name
+
+if TYPE_CHECKING:
+    from core.claims import Measurement
+
+TORCH_NAMES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+SMALL_SIZES = (128, 256)  # at 1 GFLOP/s, a 256³ matmul takes 34 ms
+CPU_SIZES = (256, 512, 1024)
+MANY_CORES_SIZES = (512, 1024, 2048, 4096)
+GPU_SIZES = (2048, 4096, 8192)
+PASSES = 3  # a burst of other work rarely lasts through all of them
+WINDOW_SECONDS = 0.08
+LARGEST_ARRAY_BYTES = 2**28
+SMALLEST_ARRAY_BYTES = 2**26
+
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The best of one dtype: FLOP/s of an n×n by n×n matmul, at ``size`` n out of the ``sizes`` tried.
+
+    ``call_overhead_seconds`` is a 1×1 by 1×1 matmul. ``is_native`` says whether the hardware computes the dtype
+    itself (None: unknown) and ``why`` the reason.
+    """
+
+    dtype: str
+    flop_per_sec: float
+    size: int
+    sizes: tuple[int, ...]
+    call_overhead_seconds: float
+    is_native: bool | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Measured ceilings of one device, and the conditions that they hold under.
+
+    ``bytes_per_sec`` counts bytes read and bytes written by an elementwise operation from one array of
+    ``array_bytes`` into another. ``busy_fraction`` is the share of the processor that went to others meanwhile: well
+    above 0, the ceilings may be low. ``date`` is UTC, ISO 8601.
+    """
+
+    device: str
+    device_name: str
+    threads: int
+    torch_version: str
+    date: str
+    busy_fraction: float | None
+    ceilings: tuple[Ceiling, ...]
+    bytes_per_sec: float
+    array_bytes: int
+    notes: tuple[str, ...] = ()
+
+    def ceiling(self, dtype: object) -> Ceiling | None:
+        """What was measured of a dtype; None where it was not calibrated."""
+        name = dtype_name(dtype)
+        return next((ceiling for ceiling in self.ceilings if ceiling.dtype == name), None)
+
+    def peak_flop_per_sec(self, dtype: object) -> float | None:
+        """The best FLOP/s reached ("calibrated", not promised); None where the dtype was not calibrated."""
+        ceiling = self.ceiling(dtype)
+        return None if ceiling is None else ceiling.flop_per_sec
+
+    def call_overhead_seconds(self, dtype: object) -> float | None:
+        """What a matmul costs before it multiplies anything; None where the dtype was not calibrated."""
+        ceiling = self.ceiling(dtype)
+        return None if ceiling is None else ceiling.call_overhead_seconds
+
+    def ridge_flop_per_byte(self, dtype: object) -> float | None:
+        """Calibrated FLOP/s over calibrated bandwidth; None where the dtype was not calibrated."""
+        peak = self.peak_flop_per_sec(dtype)
+        return None if peak is None else peak / self.bytes_per_sec
+
+
+def calibrate(
+    device: str = "cpu",
+    dtypes: Sequence[str] = ("fp32", "bf16", "fp16"),
+    on_progress: Progress | None = None,
+    *,
+    threads: int | None = None,
+    window_seconds: float = WINDOW_SECONDS,
+) -> Calibration:
+    """Measures the device's ceilings, in about 5 s: run it as a job, never in the web process.
+
+    Every figure is the best of three windows spread over the whole run, so that a burst of other work spoils none of
+    them for good. A dtype that the processor does not compute itself is tried at small sizes only. ``threads`` is
+    the cores available to this process unless given. ``on_progress`` receives a fraction and what is measured next.
+    Errors: ValueError for a dtype that torch cannot multiply there.
+
+    >>> c = calibrate(dtypes=("fp32",), window_seconds=0.001)
+    >>> c.peak_flop_per_sec("fp32") > 1e6, c.peak_flop_per_sec("bf16"), c.bytes_per_sec > 1e6
+    (True, None, True)
+    """
+    import torch
+
+    names = _checked(dtypes)
+    threads = available_cores() if threads is None else threads
+    support = _native(device)
+    sizes = {name: _sizes(device, threads, support.has(name)) for name in names}
+    array_bytes = _array_bytes(device)
+    tasks = _tasks(device, sizes, array_bytes)
+    meter = LoadMeter()
+    best: dict[tuple[str, int], float] = {}
+    for step in range(PASSES * len(tasks)):
+        what, size, call = tasks[step % len(tasks)]
+        if on_progress is not None:
+            on_progress(step / (PASSES * len(tasks)), f"{what}, {size} × {size}" if size else what)
+        seconds = _window(call, device, threads, window_seconds).minimum
+        best[what, size] = min(seconds, best.get((what, size), seconds))
+        meter.lap()
+    if on_progress is not None:
+        on_progress(1.0, "done")
+    return Calibration(
+        device=device,
+        device_name=device_name_of(device),
+        threads=threads,
+        torch_version=str(torch.__version__),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        busy_fraction=meter.busy_fraction() if device.startswith("cpu") else None,
+        ceilings=tuple(_ceiling(name, sizes[name], best, support) for name in names),
+        bytes_per_sec=2 * array_bytes / best["memory bandwidth", 0],
+        array_bytes=array_bytes,
+        notes=_notes(device),
+    )
+
+
+def _checked(dtypes: Sequence[str]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(dtype_name(dtype) for dtype in dtypes))
+    for name in names:
+        if name not in TORCH_NAMES:
+            raise ValueError(f"torch.matmul cannot be calibrated in {name!r}; accepted are {', '.join(TORCH_NAMES)}")
+    return names
+
+
+def _native(device: str) -> native.NativeDtypes:
+    if device.startswith("cpu"):
+        return native.cpu()
+    if device.startswith("mps"):
+        return native.apple_gpu()
+    import torch
+
+    if device.startswith("cuda") and not torch.version.hip:
+        return native.nvidia(torch.cuda.get_device_capability(device))
+    return native.unknown("unknown for this GPU")
+
+
+def _sizes(device: str, threads: int, is_native: bool | None) -> tuple[int, ...]:
+    if not device.startswith("cpu"):
+        return GPU_SIZES
+    # Where nothing is known, the small sizes: without its instructions a dtype runs about a hundred times slower.
+    if not is_native:
+        return SMALL_SIZES
+    return CPU_SIZES if threads < 8 else MANY_CORES_SIZES
+
+
+def _array_bytes(device: str) -> int:
+    """At least four times the last cache, within 64 to 256 MiB and an eighth of the free memory."""
+    if not device.startswith("cpu"):
+        return LARGEST_ARRAY_BYTES
+    cache = last_cache_bytes()
+    wanted = LARGEST_ARRAY_BYTES if cache is None else min(max(4 * cache, SMALLEST_ARRAY_BYTES), LARGEST_ARRAY_BYTES)
+    return min(wanted, psutil.virtual_memory().available // 8 // 4 * 4)
+
+
+def last_cache_bytes() -> int | None:
+    """The size of the processor's last cache; None where the system does not tell.
+
+    >>> last_cache_bytes() is None or last_cache_bytes() > 0
+    True
+    """
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = path.read_text().strip()
+        if text[:-1].isdigit():
+            sizes.append(int(text[:-1]) * {"K": 2**10, "M": 2**20}.get(text[-1], 1))
+    apple = [native.sysctl(name) for name in ("hw.l3cachesize", "hw.perflevel0.l2cachesize")]
+    return max([*sizes, *(int(text) for text in apple if text.isdigit())], default=None)
+
+
+def _tasks(
+    device: str, sizes: dict[str, tuple[int, ...]], array_bytes: int
+) -> list[tuple[str, int, Callable[[], object]]]:
+    """(dtype, n, an n×n matmul) for every size, n = 1 for the overhead, and the bandwidth with size 0."""
+    import torch
+
+    def matmul(dtype: str, n: int) -> Callable[[], object]:
+        a_NN, b_NN = (torch.rand(n, n, device=device).to(getattr(torch, TORCH_NAMES[dtype])) for _ in range(2))
+        c_NN = torch.empty_like(a_NN)
+        return lambda: torch.matmul(a_NN, b_NN, out=c_NN)
+
+    source = torch.ones(array_bytes // 4, device=device)
+    target = torch.zeros_like(source)  # written once, so that no page fault is timed
+
+    tasks: list[tuple[str, int, Callable[[], object]]] = [
+        (dtype, n, matmul(dtype, n)) for dtype, several in sizes.items() for n in (1, *several)
+    ]
+    return [*tasks, ("memory bandwidth", 0, lambda: torch.add(source, 1.0, out=target))]
+
+
+def _window(call: Callable[[], object], device: str, threads: int, seconds: float) -> Measurement:
+    from core.timing import time_calls  # core.timing needs this package to be imported first
+
+    return time_calls(
+        call, device=device, min_seconds=seconds, max_seconds=1.5 * seconds, warmup_calls=1, threads=threads
+    )
+
+
+def _ceiling(
+    dtype: str, sizes: tuple[int, ...], best: dict[tuple[str, int], float], support: native.NativeDtypes
+) -> Ceiling:
+    rate, size = max((2 * n**3 / best[dtype, n], n) for n in sizes)
+    return Ceiling(dtype, rate, size, sizes, best[dtype, 1], support.has(dtype), support.reason(dtype))
+
+
+def _notes(device: str) -> tuple[str, ...]:
+    notes: list[Any] = [f"best of {PASSES} windows", "matmul written to a warm output"]
+    cache = last_cache_bytes() if device.startswith("cpu") else None
+    if cache is not None:
+        notes.append(f"arrays within the last cache ({cache // 2**20} MiB) move faster than the bandwidth here")
+    return tuple(notes)
