@@ -6,6 +6,8 @@ GB is 1e9 bytes and GiB is 2**30 bytes; both are always labelled.
 from __future__ import annotations
 
 import math
+import re
+from decimal import Decimal
 
 _SI = ((1e24, "Y"), (1e21, "Z"), (1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BINARY = ((2**60, "EiB"), (2**50, "PiB"), (2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
@@ -86,6 +88,56 @@ def seconds(value: float) -> str:
         if size >= unit_seconds or unit == "ns":
             return f"{significant(value / unit_seconds)} {unit}"
     raise AssertionError("unreachable")
+
+
+_PREFIXES = {"Y": 1e24, "Z": 1e21, "E": 1e18, "P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "K": 1e3, "": 1.0,
+             "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}  # fmt: skip
+_TIME_UNITS = {"s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0, "day": 86400.0,
+               "d": 86400.0, "week": 604800.0, "year": 365.25 * 86400}  # fmt: skip
+_BINARY_UNITS = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
+_NUMBER = re.compile(r"([-+−]?[0-9][0-9,_ ]*(?:\.[0-9]*)?|[-+−]?\.[0-9]+)(?:[eE]([-+−]?[0-9]{1,3})|\s*[x×*]\s*10\s*\^?\s*([-+−]?[0-9]{1,3}))?",
+                     re.ASCII)  # fmt: skip
+
+
+def parse_quantity(text: str, unit: str) -> float:
+    """A number that a person typed, in the unit wanted: with or without a unit and a prefix of its own.
+
+    Raises ValueError, with what was received and what would be right, for anything else.
+
+    >>> parse_quantity("400 µs", "s"), parse_quantity("3e-4", "s"), parse_quantity("2 weeks", "s")
+    (0.0004, 0.0003, 1209600.0)
+    >>> parse_quantity("6.3 x 10^24", "FLOP"), parse_quantity("33.5 MFLOPs", "FLOP"), parse_quantity("2.25 GiB", "B")
+    (6.3e+24, 33500000.0, 2415919104.0)
+    """
+    example = {"s": "400 µs", "B": "2.4 GB", "FLOP": "33 MFLOP", "FLOP/s": "60 GFLOP/s"}.get(unit, "3.5")
+    wrong = ValueError(f"{text[:40]!r} is not a quantity in {unit or 'plain numbers'}; write for example {example}")
+    match = _NUMBER.match(text.strip())
+    if len(text) > 60 or match is None:
+        raise wrong
+    mantissa = re.sub("[,_ ]", "", match[1]).replace("−", "-")
+    exponent = (match[2] or match[3] or "0").replace("−", "-")
+    suffix = text.strip()[match.end() :].strip().rstrip(".")
+    scale = _unit_scale(suffix, unit) if suffix else 1.0
+    if scale is None:
+        raise wrong
+    value = float(Decimal(f"{mantissa}e{exponent}") * Decimal(repr(scale)))  # in decimal: 400 µs is 0.0004 exactly
+    if not math.isfinite(value):
+        raise wrong
+    return value
+
+
+def _unit_scale(suffix: str, unit: str) -> float | None:
+    """What one of the typed unit is in the wanted unit; None where it is another kind of quantity."""
+    singular = suffix.replace("s/s", "/s") if suffix.endswith("/s") else suffix if suffix == "s" else suffix.removesuffix("s")
+    if unit == "s" and (singular or "s") in _TIME_UNITS:
+        return _TIME_UNITS[singular or "s"]
+    if unit == "B" and singular in _BINARY_UNITS:
+        return _BINARY_UNITS[singular]
+    for spelled in {unit, unit.lower(), unit.replace("B", "byte") if unit == "B" else unit}:
+        for candidate in (suffix, singular):
+            if candidate.endswith(spelled) and candidate.removesuffix(spelled) in _PREFIXES:
+                return _PREFIXES[candidate.removesuffix(spelled)]
+    return _PREFIXES.get(suffix) if suffix in ("Y", "Z", "E", "P", "T", "G", "M", "k", "K") and unit != "s" else None
 
 
 def factor(ratio: float) -> str:

@@ -1,0 +1,21 @@
+"""Napkin: page config and navigation. Run with `streamlit run app.py`."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from core.words import _
+from pages._ui import warm
+
+PAGES = Path(__file__).resolve().parent / "pages"
+
+if __name__ == "__main__":  # Streamlit runs this file for every visit
+    st.set_page_config(page_title="Napkin", page_icon="🧮", layout="wide", initial_sidebar_state="collapsed")
+    warm.first_visit()
+    navigation = {
+        _("Start"): [st.Page(PAGES / "napkin.py", title=_("Napkin"), default=True)],
+        _("Compute"): [st.Page(PAGES / "flops_mfu.py", title=_("FLOPs & MFU"), url_path="flops_mfu")],
+    }
+    st.navigation(navigation, position="top").run()
+else:  # the server imports it once
+    app = st.App(__file__, lifespan=warm.lifespan)

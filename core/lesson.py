@@ -1,0 +1,187 @@
+"""Run a lesson: a function of this repository, with the value of every name at the line that assigned it.
+
+A lesson is an ordinary function in ``core.lessons``. It runs once, for real, with the values of the page; what it
+returns here is its own source (never a retyped copy) and, for each line in the order they ran, the names which that
+line assigned and what they then held. Nothing that a user types is ever run: only functions of ``core.lessons``.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+from core import units
+
+MAX_STEPS = 400
+_MAX_ITEMS = 12
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """A name and what it held: the value in words, and for a tensor its shape, strides and dtype."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line as it ran: its number in the source (1 is the ``def``) and the names that it assigned."""
+
+    line: int
+    values: tuple[Inspected, ...]
+    holds: bool = False  # an assert that held
+
+
+@dataclass(frozen=True)
+class LessonRun:
+    """A lesson that ran: its source, its steps in the order they ran, and what it returned."""
+
+    name: str
+    source: str
+    steps: tuple[Step, ...]
+    result: Any
+    truncated: bool = False
+
+    @property
+    def lines(self) -> list[str]:
+        return self.source.splitlines()
+
+    def values_after(self, number_of_steps: int) -> dict[int, Step]:
+        """Per source line, the latest step among the first that many: what a reader sees there by then."""
+        return {step.line: step for step in self.steps[:number_of_steps]}
+
+
+def describe(value: Any) -> str:
+    """A value as a lesson shows it: tensors with shape and dtype, floats to three significant digits.
+
+    >>> describe(0.1 + 0.2), describe(33554432), describe("fp32"), describe([1.0, 2.5])
+    ('0.300', '33,554,432', "'fp32'", '[1.00, 2.50]')
+    """
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return repr(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return units.significant(value) if math.isfinite(value) else repr(value)
+    if type(value).__module__.startswith("torch") and hasattr(value, "shape") and hasattr(value, "dtype"):
+        return _describe_tensor(value)
+    if isinstance(value, (list, tuple)):
+        inside = ", ".join(describe(item) for item in value[:_MAX_ITEMS]) + (", …" if len(value) > _MAX_ITEMS else "")
+        return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' if len(value) == 1 else ''})"
+    if isinstance(value, dict):
+        items = [f"{key!r}: {describe(item)}" for key, item in list(value.items())[:_MAX_ITEMS]]
+        return "{" + ", ".join(items) + ("…" if len(value) > _MAX_ITEMS else "") + "}"
+    if hasattr(value, "text") and isinstance(value.text, str):
+        return value.text
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def _describe_tensor(tensor: Any) -> str:
+    head = f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+    if str(tensor.device) != "cpu":
+        return f"{head} on {tensor.device}"
+    if tensor.numel() > _MAX_ITEMS:
+        return head
+    values = describe(tensor.detach().tolist())
+    return f"{head} = {values}" if tensor.dim() else f"{values} ({str(tensor.dtype).removeprefix('torch.')})"
+
+
+def _assigned_names(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.Assign):
+        targets: list[ast.expr] = list(node.targets)
+    elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.For)):
+        targets = [node.target]
+    elif isinstance(node, ast.With):
+        targets = [item.optional_vars for item in node.items if item.optional_vars is not None]
+    else:
+        return []
+    return [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for node in body:
+        yield node
+        for inner in ("body", "orelse", "finalbody"):
+            yield from _statements(getattr(node, inner, []))
+
+
+def _end_of_head(node: ast.stmt) -> int:
+    """The last line of a statement without the block that it may hold."""
+    body = getattr(node, "body", None)
+    return max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
+
+
+class _Recorder:
+    """Follows one function's frame and, when a line is done, looks at the names that it assigned."""
+
+    def __init__(self, code: CodeType, first_line: int, function: ast.FunctionDef) -> None:
+        self.code, self.first_line = code, first_line
+        self.statements = {node.lineno: node for node in _statements(function.body)}
+        # A statement may span lines, and the interpreter may report any of them: all belong to where it starts.
+        self.start_of = {
+            line: node.lineno
+            for node in self.statements.values()
+            for line in range(node.lineno, _end_of_head(node) + 1)
+        }
+        self.steps: list[Step] = []
+        self.pending: int | None = None
+        self.truncated = False
+
+    def trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code is not self.code:
+            return None
+        if event in ("line", "return"):
+            line = self.start_of.get(frame.f_lineno - self.first_line + 1) if event == "line" else None
+            if line is None or line != self.pending:
+                self._finish(frame, argument)
+                self.pending = line
+        return self.trace
+
+    def _finish(self, frame: FrameType, returned: Any) -> None:
+        if self.pending is None:
+            return
+        if len(self.steps) >= MAX_STEPS:
+            self.truncated = True
+            return
+        node = self.statements[self.pending]
+        names = dict.fromkeys(_assigned_names(node))
+        values = tuple(Inspected(n, describe(frame.f_locals[n])) for n in names if n in frame.f_locals)
+        if isinstance(node, ast.Return):
+            values = (Inspected("return", describe(returned)),)
+        self.steps.append(Step(self.pending, values, isinstance(node, ast.Assert)))
+
+
+def run(function: Callable[..., Any], **values: Any) -> LessonRun:
+    """Run a lesson with these values and record each line.
+
+    Raises ValueError for a function that is not one of ``core.lessons``; what the lesson itself raises (an assert
+    of the lecture's numbers, a refused size) passes through.
+
+    >>> from core.lessons.flops_mfu import linear_model
+    >>> lesson = run(linear_model, b=2, d=3, k=4)
+    >>> [value.text for step in lesson.steps for value in step.values if value.name == "flops"]
+    ['48']
+    """
+    if not getattr(function, "__module__", "").startswith("core.lessons."):
+        raise ValueError(f"only the functions of core.lessons run as lessons; received {function!r}")
+    source_lines, first_line = inspect.getsourcelines(function)
+    source = textwrap.dedent("".join(source_lines)).rstrip()
+    definition = ast.parse(source).body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    recorder = _Recorder(function.__code__, first_line, definition)
+    before = sys.gettrace()
+    sys.settrace(recorder.trace)
+    try:
+        result = function(**values)
+    finally:
+        sys.settrace(before)
+    return LessonRun(function.__name__, source, tuple(recorder.steps), result, recorder.truncated)

@@ -1,0 +1,113 @@
+"""The frame of every page: its sections, one on the projector at a time, and the switches beside the title."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from core.words import _
+from pages._ui import inputs, prose, warm
+
+STYLE = Path(__file__).with_name("style.css")
+WHOLE_PAGE = "all"
+LECTURE_TYPE_SIZE_PX = 21  # the browser's usual 16 px, readable from the back row
+
+logger = logging.getLogger("napkin")
+
+
+@dataclass(frozen=True)
+class Section:
+    """One question of a page: its name in links, its short label, and the function that answers it."""
+
+    name: str
+    question: str
+    label: str
+    show: Callable[[], None]
+
+
+def section(question: str, label: str) -> Callable[[Callable[[], None]], Section]:
+    """Make a section of a page function. It becomes a fragment: a click inside it recomputes it alone."""
+
+    def wrap(function: Callable[[], None]) -> Section:
+        return Section(function.__name__, question, label, function)
+
+    return wrap
+
+
+def page(name: str, title: str, sections: Sequence[Section]) -> None:
+    """Show a page: title and switches, the control that chooses a section, and the section's answer."""
+    st.html(STYLE)
+    inputs.enter_page(name)
+    with st.container(horizontal=True, vertical_alignment="center", key="np_header"):
+        st.html(f'<p class="np-title">{title}</p>')
+        st.space("stretch")
+        inputs.switches(share)
+    if inputs.lecture_mode():
+        st.html(f"<style>html {{ font-size: {LECTURE_TYPE_SIZE_PX}px; }}</style>")
+    shown = _choose(name, sections)
+    inputs.show_notes()
+    for one in shown:
+        _show(name, one)
+    warm.page_is_out()
+
+
+def share() -> None:
+    """The address that reproduces this page, in a box with a copy button."""
+    st.write(_("This link shows the page as you see it, values and all:"))
+    st.code(inputs.link(), language=None, wrap_lines=True)
+
+
+def _choose(name: str, sections: Sequence[Section]) -> list[Section]:
+    by_name = {one.name: one for one in sections}
+    if len(sections) == 1:
+        return list(sections)
+    labels = {one.name: f"{number} {one.label}" for number, one in enumerate(sections, 1)}
+    labels[WHOLE_PAGE] = _("Whole page")
+    key = f"{name}_section"
+    with st.container(horizontal=True, vertical_alignment="center", key="np_sections"):
+        chosen = inputs.choice(_("Section"), key, list(labels), labels.__getitem__, label_visibility="collapsed")
+        position = list(by_name).index(chosen) if chosen in by_name else None
+        _turn(_("Previous"), "←", key, list(by_name), position, -1)
+        _turn(_("Next"), "→", key, list(by_name), position, +1)
+    return [by_name[chosen]] if chosen in by_name else list(sections)
+
+
+def _turn(label: str, arrow: str, key: str, names: list[str], position: int | None, step: int) -> None:
+    """A button that turns to the neighbouring section, with the arrow key as its shortcut."""
+    target = None if position is None else position + step
+    possible = target is not None and 0 <= target < len(names)
+
+    def turn() -> None:
+        if target is not None:
+            st.session_state[key] = names[target]
+
+    st.button(arrow, key=f"{key}_{step}", on_click=turn, disabled=not possible, help=label, type="tertiary")
+
+
+def _show(name: str, one: Section) -> None:
+    st.html(f'<h2 class="np-question">{one.question}</h2>')
+    words = prose.text(name, one.name)
+    if words:
+        st.markdown(words)
+    st.fragment(_guarded(one.show))()
+
+
+def _guarded(show: Callable[[], None]) -> Callable[[], None]:
+    """The section, with a clear sentence instead of a traceback when it is refused or fails."""
+
+    @functools.wraps(show)
+    def guarded() -> None:
+        try:
+            show()
+        except ValueError as refused:
+            st.warning(str(refused))
+        except (st.errors.StreamlitAPIException, RuntimeError, ArithmeticError, LookupError, TypeError, OSError) as failure:
+            logger.exception("section %s failed", show.__qualname__)
+            st.error(_("This section failed ({kind}). The server's log has the details; the other sections work on.").format(kind=type(failure).__name__))
+
+    return guarded

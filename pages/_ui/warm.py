@@ -1,0 +1,58 @@
+"""What the server prepares in the background, so that no visitor waits for an import.
+
+pandas and altair are imported as soon as the server is up: while a browser loads its scripts there is time for them.
+torch takes seconds and holds the interpreter meanwhile, so it follows once the first page is out, or when nobody has
+come for a while. The job agent, a process of its own, starts with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+from core import jobs
+
+IDLE_SECONDS = 5.0
+
+_started = threading.Lock()
+_visited = threading.Event()
+
+
+@contextlib.asynccontextmanager
+async def lifespan(_app: Any) -> AsyncIterator[dict[str, Any]]:
+    """The server's life: warm up when it starts, end the job agent when it stops."""
+    start()
+    yield {}
+    jobs.shutdown()
+
+
+def start() -> None:
+    """Start warming, once in the life of the process."""
+    if _started.acquire(blocking=False):
+        threading.Thread(target=_warm, name="warm", daemon=True).start()
+
+
+def first_visit() -> None:
+    """A visitor is here: warm, if the server did not begin it (as when a test runs the script alone)."""
+    start()
+
+
+def page_is_out() -> None:
+    """The first page has been sent: torch may take the interpreter now."""
+    _visited.set()
+
+
+def _warm() -> None:
+    import altair
+    import pandas  # noqa: F401
+
+    altair.Chart  # noqa: B018  (altair loads its parts lazily)
+    _visited.wait(IDLE_SECONDS)
+    jobs.warm()
+    import torch  # noqa: F401
+
+    gc.collect()
+    gc.freeze()  # what is imported stays: later collections need not look at it
