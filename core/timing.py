@@ -10,7 +10,7 @@ from typing import Any
 
 from core.claims import Conditions, Measurement, spread_sample
 from core.hardware.devices import available_cores, device_name_of
-from core.hardware.load import LoadMeter
+from core.hardware.load import busy_fraction, snapshot
 
 Clock = Callable[[], float]
 # (calls per trial, trials) -> seconds per trial
@@ -64,16 +64,15 @@ def time_calls(
         start = clock()
         warmup = _warm_up(run, clock, warmup_calls, max_seconds / 3)
         calls, trial_seconds, extra = _calls_per_trial(run)
-        meter = LoadMeter()
+        before = snapshot()
         trials: list[float] = []
         measured = 0.0
         for chunk in _chunks(run, calls, trial_seconds, lambda: clock() - start, min_seconds, max_seconds):
             trials += chunk
             measured += sum(chunk)
-            meter.lap()
             if on_progress is not None:
                 on_progress(min(measured / min_seconds, len(trials) / FEWEST_TRIALS, 1.0))
-        busy = meter.busy_fraction() if device.startswith("cpu") else None
+        busy = busy_fraction(before, snapshot()) if device.startswith("cpu") else None
     kept = spread_sample(trials, KEPT_SAMPLES)
     conditions = Conditions(
         device=device,
@@ -120,15 +119,14 @@ def time_like_the_lecture(
     with _torch_threads(threads):
         synchronize = _synchronizer(device)
         synchronize()
-        meter = LoadMeter()
+        before = snapshot()
         samples = []
         for _ in range(trials):
             start = clock()
             function()
             synchronize()
             samples.append(clock() - start)
-            meter.lap()
-        busy = meter.busy_fraction() if device.startswith("cpu") else None
+        busy = busy_fraction(before, snapshot()) if device.startswith("cpu") else None
     conditions = Conditions(
         device=device,
         device_name=device_name or device_name_of(device),

@@ -1,4 +1,4 @@
-"""What this machine really reaches: measured ceilings, to use where none is promised and to set beside those that are."""
+"""What this machine really reaches: measured ceilings, beside the promised ones or where none is promised."""
 
 from __future__ import annotations
 
@@ -6,24 +6,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from core.hardware import native
 from core.hardware.devices import available_cores, device_name_of
-from core.hardware.load import LoadMeter
+from core.hardware.load import busy_fraction, snapshot
 from core.hardware.specs import dtype_name
-
-if TYPE_CHECKING:
-    from core.claims import Measurement
 
 TORCH_NAMES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 SMALL_SIZES = (128, 256)  # at 1 GFLOP/s, a 256³ matmul takes 34 ms
 CPU_SIZES = (256, 512, 1024)
 MANY_CORES_SIZES = (512, 1024, 2048, 4096)
 GPU_SIZES = (2048, 4096, 8192)
-PASSES = 3  # a burst of other work rarely lasts through all of them
+LONGEST_CALL_SECONDS = 0.25  # a matmul that would take longer, judged by the next smaller one, is left out
+PASSES = 4  # a burst of other work rarely lasts through all of them
 WINDOW_SECONDS = 0.08
 LARGEST_ARRAY_BYTES = 2**28
 SMALLEST_ARRAY_BYTES = 2**26
@@ -99,7 +96,7 @@ def calibrate(
 ) -> Calibration:
     """Measures the device's ceilings, in about 5 s: run it as a job, never in the web process.
 
-    Every figure is the best of three windows spread over the whole run, so that a burst of other work spoils none of
+    Every figure is the best of four windows spread over the whole run, so that a burst of other work spoils none of
     them for good. A dtype that the processor does not compute itself is tried at small sizes only. ``threads`` is
     the cores available to this process unless given. ``on_progress`` receives a fraction and what is measured next.
     Errors: ValueError for a dtype that torch cannot multiply there.
@@ -116,15 +113,9 @@ def calibrate(
     sizes = {name: _sizes(device, threads, support.has(name)) for name in names}
     array_bytes = _array_bytes(device)
     tasks = _tasks(device, sizes, array_bytes)
-    meter = LoadMeter()
-    best: dict[tuple[str, int], float] = {}
-    for step in range(PASSES * len(tasks)):
-        what, size, call = tasks[step % len(tasks)]
-        if on_progress is not None:
-            on_progress(step / (PASSES * len(tasks)), f"{what}, {size} × {size}" if size else what)
-        seconds = _window(call, device, threads, window_seconds).minimum
-        best[what, size] = min(seconds, best.get((what, size), seconds))
-        meter.lap()
+    before = snapshot()
+    best = _best_seconds(tasks, device, threads, window_seconds, on_progress)
+    busy = busy_fraction(before, snapshot()) if device.startswith("cpu") else None
     if on_progress is not None:
         on_progress(1.0, "done")
     return Calibration(
@@ -133,7 +124,7 @@ def calibrate(
         threads=threads,
         torch_version=str(torch.__version__),
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        busy_fraction=meter.busy_fraction() if device.startswith("cpu") else None,
+        busy_fraction=busy,
         ceilings=tuple(_ceiling(name, sizes[name], best, support) for name in names),
         bytes_per_sec=2 * array_bytes / best["memory bandwidth", 0],
         array_bytes=array_bytes,
@@ -163,11 +154,18 @@ def _native(device: str) -> native.NativeDtypes:
 
 def _sizes(device: str, threads: int, is_native: bool | None) -> tuple[int, ...]:
     if not device.startswith("cpu"):
-        return GPU_SIZES
+        return tuple(n for n in GPU_SIZES if 3 * 4 * n**2 <= _gpu_bytes(device) / 16)
     # Where nothing is known, the small sizes: without its instructions a dtype runs about a hundred times slower.
     if not is_native:
         return SMALL_SIZES
     return CPU_SIZES if threads < 8 else MANY_CORES_SIZES
+
+
+def _gpu_bytes(device: str) -> int:
+    """Memory of the GPU; 8 GB where torch does not tell, which leaves out the largest matmul."""
+    import torch
+
+    return int(torch.cuda.get_device_properties(device).total_memory) if device.startswith("cuda") else 8 * 10**9
 
 
 def _array_bytes(device: str) -> int:
@@ -194,10 +192,45 @@ def last_cache_bytes() -> int | None:
     return max([*sizes, *(int(text) for text in apple if text.isdigit())], default=None)
 
 
-def _tasks(
-    device: str, sizes: dict[str, tuple[int, ...]], array_bytes: int
-) -> list[tuple[str, int, Callable[[], object]]]:
-    """(dtype, n, an n×n matmul) for every size, n = 1 for the overhead, and the bandwidth with size 0."""
+def _best_seconds(
+    tasks: list[Task], device: str, threads: int, window_seconds: float, on_progress: Progress | None
+) -> dict[tuple[str, int], float]:
+    """The least seconds a call over all passes, by (what, size)."""
+    best: dict[tuple[str, int], float] = {}
+    for step in range(PASSES * len(tasks)):
+        task = tasks[step % len(tasks)]
+        if on_progress is not None:
+            on_progress(
+                step / (PASSES * len(tasks)), f"{task.what}, {task.size} × {task.size}" if task.size else task.what
+            )
+        if _expected_seconds(task, best) > LONGEST_CALL_SECONDS:
+            continue
+        seconds = _window(task.call, device, threads, window_seconds / 2 if task.is_steady else window_seconds)
+        best[task.what, task.size] = min(seconds, best.get((task.what, task.size), seconds))
+    return best
+
+
+def _expected_seconds(task: Task, best: dict[tuple[str, int], float]) -> float:
+    """Seconds of a matmul by the rate of the largest smaller one; 0 where there is none."""
+    smaller = max((size for what, size in best if what == task.what and 1 < size < task.size), default=None)
+    return 0.0 if smaller is None else best[task.what, smaller] * (task.size / smaller) ** 3
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing to measure: an n×n matmul of a dtype, or the memory bandwidth (size 0).
+
+    ``is_steady``: it hardly varies (overheads, slow dtypes), so the time goes to the others.
+    """
+
+    what: str
+    size: int
+    call: Callable[[], object]
+    is_steady: bool = False
+
+
+def _tasks(device: str, sizes: dict[str, tuple[int, ...]], array_bytes: int) -> list[Task]:
+    """A matmul for every dtype and size, 1×1 for the overhead among them, and the bandwidth."""
     import torch
 
     def matmul(dtype: str, n: int) -> Callable[[], object]:
@@ -208,29 +241,36 @@ def _tasks(
     source = torch.ones(array_bytes // 4, device=device)
     target = torch.zeros_like(source)  # written once, so that no page fault is timed
 
-    tasks: list[tuple[str, int, Callable[[], object]]] = [
-        (dtype, n, matmul(dtype, n)) for dtype, several in sizes.items() for n in (1, *several)
+    tasks = [
+        Task(dtype, n, matmul(dtype, n), is_steady=n == 1 or several == SMALL_SIZES)
+        for dtype, several in sizes.items()
+        for n in (1, *several)
     ]
-    return [*tasks, ("memory bandwidth", 0, lambda: torch.add(source, 1.0, out=target))]
+    return [*tasks, Task("memory bandwidth", 0, lambda: torch.add(source, 1.0, out=target))]
 
 
-def _window(call: Callable[[], object], device: str, threads: int, seconds: float) -> Measurement:
+def _window(call: Callable[[], object], device: str, threads: int, seconds: float) -> float:
     from core.timing import time_calls  # core.timing needs this package to be imported first
 
     return time_calls(
         call, device=device, min_seconds=seconds, max_seconds=1.5 * seconds, warmup_calls=1, threads=threads
-    )
+    ).minimum
 
 
 def _ceiling(
     dtype: str, sizes: tuple[int, ...], best: dict[tuple[str, int], float], support: native.NativeDtypes
 ) -> Ceiling:
-    rate, size = max((2 * n**3 / best[dtype, n], n) for n in sizes)
-    return Ceiling(dtype, rate, size, sizes, best[dtype, 1], support.has(dtype), support.reason(dtype))
+    done = tuple(n for n in sizes if (dtype, n) in best)
+    rate, size = max((2 * n**3 / best[dtype, n], n) for n in done)
+    return Ceiling(dtype, rate, size, done, best[dtype, 1], support.has(dtype), support.reason(dtype))
 
 
 def _notes(device: str) -> tuple[str, ...]:
-    notes: list[Any] = [f"best of {PASSES} windows", "matmul written to a warm output"]
+    notes = [f"best of {PASSES} windows", "matmul written to a warm output"]
+    if device.startswith("cuda"):
+        import torch
+
+        notes.append(f"fp32 matmul precision {torch.get_float32_matmul_precision()!r}")
     cache = last_cache_bytes() if device.startswith("cpu") else None
     if cache is not None:
         notes.append(f"arrays within the last cache ({cache // 2**20} MiB) move faster than the bandwidth here")

@@ -1,114 +1,84 @@
-"""How much of the processor a measurement really had."""
+"""How much of the processor time that a measurement asked for went to others."""
 
 from __future__ import annotations
 
-import math
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-# The kernel counts processor time in ticks of 10 ms: below this, the machine's own figures are mostly rounding.
+# The system counts the machine's time in ticks of 10 ms: over less than this they are mostly rounding.
 _SHORTEST_SECONDS = 0.2
-_SHORTEST_LAP_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Clocks in seconds since some fixed moment: wall, this process's CPU time, the whole machine's, time throttled."""
+    """Clocks in seconds, each since some fixed moment.
+
+    ``own_cpu``: CPU time of this process. ``waited``: how long its threads stood ready to run while the core was
+    another's (Linux alone counts this; None elsewhere). ``machine_cpu``: CPU time of all processes. ``stolen``: what
+    the hypervisor gave to other machines.
+    """
 
     wall: float
     own_cpu: float
+    waited: float | None
     machine_cpu: float
-    throttled: float = 0.0
+    stolen: float = 0.0
 
 
 def snapshot() -> Snapshot:
-    """The clocks now. Machine time is everything but idle, stolen time (by a hypervisor's other guests) included.
+    """The clocks now. Costs about 0.3 ms, so take it before and after a window, not inside.
 
     >>> before, after = snapshot(), snapshot()
-    >>> after.wall >= before.wall
+    >>> after.wall > before.wall
     True
     """
     times = psutil.cpu_times()
-    busy = sum(getattr(times, field, 0.0) for field in ("user", "nice", "system", "irq", "softirq", "steal"))
-    return Snapshot(time.perf_counter(), time.process_time(), busy, _throttled_seconds())
+    busy = sum(getattr(times, field, 0.0) for field in ("user", "nice", "system", "irq", "softirq"))
+    return Snapshot(time.perf_counter(), time.process_time(), _waited(), busy, getattr(times, "steal", 0.0))
 
 
-def _throttled_seconds() -> float:
-    """How long this container was held back by its CPU quota so far; 0 where there is none."""
-    try:
-        lines = Path("/sys/fs/cgroup/cpu.stat").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return sum(int(line.split()[1]) for line in lines if line.startswith("throttled_usec")) / 1e6
+def busy_fraction(before: Snapshot, after: Snapshot) -> float | None:
+    """The share of the asked processor time that went to others between two snapshots; None where it cannot be told.
 
+    On Linux, asked is what the threads got and what they waited for, at least one core for the whole window: threads
+    that sleep or wait for each other ask for nothing, and a neighbour on a free core takes nothing. Elsewhere it is
+    the share of the whole machine that other processes used, which also counts a neighbour on a free core. Neither
+    sees neighbours that share the memory bus, the caches or the clock budget. Source for Linux:
+    Documentation/scheduler/sched-stats.rst, "/proc/<pid>/schedstat".
 
-def busy_share(before: Snapshot, after: Snapshot, asked_cores: int) -> float | None:
-    """The share of ``asked_cores`` over the window that went to others; None for a window too short to tell.
+    Two threads ran for 1.5 s together, and waited for 0.5 s while another process had their core:
 
-    Two bounds, and the smaller one counts. What the process did not get: wall × cores less its own CPU time (alone,
-    this would blame the machine for an operation that merely waited). What others took: the machine's CPU time,
-    stolen time and throttling, less its own (alone, this would count a neighbour on a core nobody asked for).
-
-    Two cores for 1 s, of which the process had 1.5 s; the other 0.5 s went to another process:
-
-    >>> busy_share(Snapshot(0, 0, 0), Snapshot(1, 1.5, 2.0), asked_cores=2)
+    >>> busy_fraction(Snapshot(0, 0, 0, 0), Snapshot(1, 1.5, 0.5, 2.0))
     0.25
-    >>> busy_share(Snapshot(0, 0, 0), Snapshot(1, 1.0, 2.0), asked_cores=1)  # the neighbour ran on a free core
-    0.0
-    >>> busy_share(Snapshot(0, 0, 0), Snapshot(1, 1.0, 1.0), asked_cores=2)  # it slept, nobody was in the way
+    >>> busy_fraction(Snapshot(0, 0, 0, 0), Snapshot(1, 1.0, 0.0, 2.0))  # one thread; the neighbour had a free core
     0.0
     """
     wall = after.wall - before.wall
+    own = after.own_cpu - before.own_cpu
+    machine = after.machine_cpu - before.machine_cpu
+    if wall <= 0:
+        return None
+    # The hypervisor does not say whom it stole from: a process loses by its share of the machine's work.
+    stolen = (after.stolen - before.stolen) * min(1.0, own / machine) if machine > 0 else 0.0
+    if before.waited is not None and after.waited is not None:
+        lost = max(0.0, after.waited - before.waited) + stolen
+        return min(1.0, lost / max(own + lost, wall))
     if wall < _SHORTEST_SECONDS:
         return None
-    asked = asked_cores * wall
-    own = after.own_cpu - before.own_cpu
-    not_received = asked - own
-    taken = after.machine_cpu - before.machine_cpu - own + after.throttled - before.throttled
-    return max(0.0, min(not_received, taken, asked)) / asked
+    others = max(0.0, machine - own) + stolen
+    return min(1.0, others / ((os.cpu_count() or 1) * wall))
 
 
-class LoadMeter:
-    """Watches a window of work, lap by lap.
-
-    How many cores the work asks for is taken from its best lap, rounded up, so that an operation which uses one
-    core of two is not called short of processor time. What it cannot see: neighbours that share the memory bus, the
-    caches or the clock budget.
-
-    >>> meter = LoadMeter()
-    >>> meter.lap()
-    >>> meter.asked_cores
-    1
-    """
-
-    def __init__(self, read: Callable[[], Snapshot] = snapshot) -> None:
-        self._read = read
-        self._first = read()
-        self._lap_wall, self._lap_cpu = self._first.wall, self._first.own_cpu
-        self._best_ratio = 0.0
-
-    def lap(self) -> None:
-        """Ends a lap; laps under 10 ms are joined with the next. Costs about a microsecond."""
-        wall, cpu = time.perf_counter(), time.process_time()
-        self.add_lap(wall, cpu)
-
-    def add_lap(self, wall: float, own_cpu: float) -> None:
-        """The same, with the clocks given."""
-        if wall - self._lap_wall < _SHORTEST_LAP_SECONDS:
-            return
-        self._best_ratio = max(self._best_ratio, (own_cpu - self._lap_cpu) / (wall - self._lap_wall))
-        self._lap_wall, self._lap_cpu = wall, own_cpu
-
-    @property
-    def asked_cores(self) -> int:
-        """How many cores the work used at its best: at least 1, at most all."""
-        return max(1, min(math.ceil(self._best_ratio - 0.1), os.cpu_count() or 1))
-
-    def busy_fraction(self) -> float | None:
-        """The share of the asked processor time that went to others since the start; see ``busy_share``."""
-        return busy_share(self._first, self._read(), self.asked_cores)
+def _waited() -> float | None:
+    """Run-queue delay of this process's threads, in seconds; None where the system does not count it."""
+    waits = []
+    for path in Path("/proc/self/task").glob("*/schedstat"):
+        try:
+            waits.append(int(path.read_text().split()[1]))
+        except (OSError, ValueError, IndexError):  # a thread that just ended
+            continue
+    return sum(waits) / 1e9 if waits else None
