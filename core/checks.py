@@ -19,11 +19,11 @@ def whole_number(name: str, value: object, low: int, high: int) -> int:
     Traceback (most recent call last):
     ValueError: B must be a whole number from 1 to 65,536; received 0
     """
-    number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or value != int(value) or not low <= value <= high:  # type: ignore[call-overload, operator]
+    number = _finite_number(value)
+    if number is None or number != int(number) or not low <= number <= high:
         message = _("{name} must be a whole number from {low:,} to {high:,}; received {value}")
         raise ValueError(message.format(name=name, low=low, high=high, value=_short(value)))
-    return int(value)  # type: ignore[call-overload, no-any-return]
+    return int(number)
 
 
 def positive_number(name: str, value: object, high: float = math.inf) -> float:
@@ -35,12 +35,12 @@ def positive_number(name: str, value: object, high: float = math.inf) -> float:
     Traceback (most recent call last):
     ValueError: MFU must be a number above 0; received -1
     """
-    number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or not 0 < value <= high:  # type: ignore[operator]
+    number = _finite_number(value)
+    if number is None or not 0 < number <= high:
         limit = "" if math.isinf(high) else _(" and at most {high:,g}").format(high=high)
         message = _("{name} must be a number above 0{limit}; received {value}")
         raise ValueError(message.format(name=name, limit=limit, value=_short(value)))
-    return float(value)  # type: ignore[arg-type]
+    return float(number)
 
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
@@ -53,6 +53,13 @@ def one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
         message = _("{name} must be one of {allowed}; received {value}")
         raise ValueError(message.format(name=name, allowed=", ".join(allowed), value=_short(value)))
     return value
+
+
+def _finite_number(value: object) -> int | float | None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return None
+    number = int(value) if isinstance(value, numbers.Integral) else float(value)
+    return number if math.isfinite(number) else None
 
 
 def _short(value: object) -> str:

@@ -46,12 +46,10 @@ def time_calls(
     always one trial at least. A call is never interrupted, so a single slow one can exceed ``max_seconds``.
 
     On CUDA the trials lie between pairs of events on the current stream, synchronized once a chunk. ``threads`` is
-    torch's thread count for the duration, by default the cores available to this process. ``dtype`` is a label. Of
-    more than 2,000 samples an evenly spaced 2,000 are kept, the fastest among them: the minimum is that of all
-    trials, the median and quartiles are those of the kept ones, and ``conditions.trials`` counts all.
-    ``conditions.busy_fraction`` says how much of the processor went to others (None on other devices than the CPU).
-    ``on_progress`` receives the fraction done; ``clock`` is there for tests. Errors: ValueError for a limit that
-    makes no sense.
+    torch's thread count meanwhile, by default the cores available. ``dtype`` is a label. Of more than 2,000 samples
+    an evenly spaced 2,000 are kept, the fastest among them: median and quartiles are those of the kept ones, and
+    ``conditions.trials`` counts all. ``conditions.busy_fraction`` is None off the CPU. ``on_progress`` receives the
+    fraction done; ``clock`` is there for tests. Errors: ValueError for a limit that makes no sense.
 
     >>> m = time_calls(lambda: sum(range(1000)), min_seconds=0.01)
     >>> m.unit, m.statistic, 0 < m.minimum <= m.value, m.conditions.warmup >= 3, m.conditions.trials >= 5
@@ -62,15 +60,15 @@ def time_calls(
     with _torch_threads(threads):
         run = _runner(function, device, clock)
         start = clock()
-        warmup = _warm_up(run, clock, warmup_calls, max_seconds / 3)
-        calls, trial_seconds, extra = _calls_per_trial(run)
+        warmup, call_seconds = _warm_up(run, clock, warmup_calls, max_seconds / 3)
+        calls, trial_seconds, extra = _calls_per_trial(run, call_seconds)
         before = snapshot()
         trials: list[float] = []
         measured = 0.0
         for chunk in _chunks(run, calls, trial_seconds, lambda: clock() - start, min_seconds, max_seconds):
             trials += chunk
             measured += sum(chunk)
-            if on_progress is not None:
+            if on_progress:
                 on_progress(min(measured / min_seconds, len(trials) / FEWEST_TRIALS, 1.0))
         busy = busy_fraction(before, snapshot()) if device.startswith("cpu") else None
     kept = spread_sample(trials, KEPT_SAMPLES)
@@ -152,29 +150,26 @@ def _check_limits(min_seconds: float, max_seconds: float, warmup_calls: int, thr
         raise ValueError(f"threads must be 1 or more, at best the free cores; received {threads!r}")
 
 
-def _warm_up(run: Runner, clock: Clock, at_least: int, budget_seconds: float) -> int:
-    """Calls until both the count and 0.1 s are reached, or the budget is used up; returns how many."""
+def _warm_up(run: Runner, clock: Clock, at_least: int, budget_seconds: float) -> tuple[int, float]:
+    """Calls until both the count and 0.1 s are reached, or the budget is used up; how many, and the last's seconds."""
     start, done = clock(), 0
     while True:
-        elapsed = clock() - start
-        if elapsed >= budget_seconds and done:
-            return done
-        if done >= at_least and elapsed >= min(WARMUP_SECONDS, budget_seconds):
-            return done
-        run(1, 1)
+        seconds = run(1, 1)[0]
         done += 1
+        elapsed = clock() - start
+        if elapsed >= budget_seconds or (done >= at_least and elapsed >= WARMUP_SECONDS):
+            return done, seconds
 
 
-def _calls_per_trial(run: Runner) -> tuple[int, float, int]:
+def _calls_per_trial(run: Runner, call_seconds: float) -> tuple[int, float, int]:
     """Doubles the batch until a trial takes 100 µs: calls a trial, its seconds, and the calls spent to find out."""
+    if call_seconds >= 100 * SHORTEST_TRIAL_SECONDS:
+        return 1, call_seconds, 0
     calls, spent = 1, 0
     while True:
-        # The least of three, so that one disturbed trial does not end the search too early; a slow call needs no three.
-        seconds = run(calls, 1)[0]
-        spent += calls
-        if seconds < 100 * SHORTEST_TRIAL_SECONDS:
-            seconds = min(seconds, *run(calls, 2))
-            spent += 2 * calls
+        # The least of three, so that one disturbed trial does not end the search too early.
+        seconds = min(run(calls, 3))
+        spent += 3 * calls
         if seconds >= SHORTEST_TRIAL_SECONDS or calls >= MAX_CALLS_PER_TRIAL:
             return calls, seconds, spent
         calls *= 2
@@ -184,7 +179,7 @@ def _chunks(
     run: Runner, calls: int, trial_seconds: float, elapsed: Clock, min_seconds: float, max_seconds: float
 ) -> Iterator[list[float]]:
     """Trials in chunks of about 20 ms, until enough are done or the next one would pass ``max_seconds``."""
-    count = max(1, min(MAX_CHUNK_TRIALS, int(CHUNK_SECONDS / max(trial_seconds, 1e-9))))
+    count = max(1, min(MAX_CHUNK_TRIALS, int(min(CHUNK_SECONDS, min_seconds) / max(trial_seconds, 1e-9))))
     measured, done = 0.0, 0
     while done == 0 or ((measured < min_seconds or done < FEWEST_TRIALS) and elapsed() + trial_seconds <= max_seconds):
         chunk = run(calls, count)

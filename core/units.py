@@ -128,7 +128,9 @@ def parse_quantity(text: str, unit: str) -> float:
 
 def _unit_scale(suffix: str, unit: str) -> float | None:
     """What one of the typed unit is in the wanted unit; None where it is another kind of quantity."""
-    singular = suffix.replace("s/s", "/s") if suffix.endswith("/s") else suffix if suffix == "s" else suffix.removesuffix("s")
+    singular = (
+        suffix.replace("s/s", "/s") if suffix.endswith("/s") else suffix if suffix == "s" else suffix.removesuffix("s")
+    )
     if unit == "s" and (singular or "s") in _TIME_UNITS:
         return _TIME_UNITS[singular or "s"]
     if unit == "B" and singular in _BINARY_UNITS:

@@ -124,8 +124,16 @@ def compare_lecture_method(run: MatmulRun) -> Comparison:
     usual = others[len(others) // 2]
     cold = (lecture.samples[0] - usual) / len(lecture.samples)
     parts = (
-        Term(_("cold first call"), cold, _("it took {first}; a fifth of the surplus enters the mean").format(first=units.seconds(lecture.samples[0]))),
-        Term(_("not warm yet, new output"), usual - warm.value, _("the median of the other calls over the warm median")),
+        Term(
+            _("cold first call"),
+            cold,
+            _("it took {first}; a fifth of the surplus enters the mean").format(
+                first=units.seconds(lecture.samples[0])
+            ),
+        ),
+        Term(
+            _("not warm yet, new output"), usual - warm.value, _("the median of the other calls over the warm median")
+        ),
     )
     return Comparison(prediction, lecture, parts)
 
@@ -142,7 +150,10 @@ def _machine_parts(run: MatmulRun, predicted: float, peak: Peak, calibration: Ca
         if peak.kind == "promised":
             name, why = _("promise not reached"), _("large squares reach {rate} here")
         else:
-            name, why = _("no {dtype} instructions").format(dtype=run.dtype), _("large squares reach {rate} here in {dtype}; {why}")
+            name, why = (
+                _("no {dtype} instructions").format(dtype=run.dtype),
+                _("large squares reach {rate} here in {dtype}; {why}"),
+            )
         note = why.format(rate=rate, dtype=run.dtype, why=ceiling.why)
         parts.append(Term(name, at_ceiling - predicted, note))
     overhead = ceiling.call_overhead_seconds
@@ -171,5 +182,7 @@ def _warnings(measurement: Measurement) -> tuple[str, ...]:
     busy = measurement.conditions.busy_fraction
     if busy is None or busy < BUSY_WARNING:
         return ()
-    message = _("The machine was busy: {share:.0%} of the processor went to other work. Measure again when it is quiet.")
+    message = _(
+        "The machine was busy: {share:.0%} of the processor went to other work. Measure again when it is quiet."
+    )
     return (message.format(share=busy),)

@@ -114,7 +114,9 @@ def check_matmul(
     if expected_flop_per_sec is not None:
         seconds = matmul_flops(b, d, k) / positive_number(_("FLOP/s to expect"), expected_flop_per_sec)
         if seconds > limits.max_call_seconds:
-            message = _("one such multiplication would take about {asked} in {dtype}; the limit here is {limit}. Make B, D or K smaller.")
+            message = _(
+                "one such multiplication would take about {asked} in {dtype}; the limit here is {limit}. Make B, D or K smaller."
+            )
             limit_text = units.seconds(limits.max_call_seconds)
             raise ValueError(message.format(asked=units.seconds(seconds), dtype=dtype, limit=limit_text))
 
@@ -196,7 +198,15 @@ def measure_matmuls(
 
         rate = rates.get(dtype)
         run = measure_matmul(
-            b, d, k, dtype, device, min_seconds=min_seconds, threads=threads, expected_flop_per_sec=rate, on_progress=report
+            b,
+            d,
+            k,
+            dtype,
+            device,
+            min_seconds=min_seconds,
+            threads=threads,
+            expected_flop_per_sec=rate,
+            on_progress=report,
         )
         runs.append(run)
     return tuple(runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core import hardware
 from core.checks import positive_number, whole_number
 from core.claims import Prediction, Term
 from core.words import _
@@ -17,18 +18,53 @@ SECONDS_PER_WEEK = 7 * 24 * 60 * 60
 
 @dataclass(frozen=True)
 class Landmark:
-    """A training whose FLOPs are known or guessed at, with the source."""
+    """A training whose FLOPs are published or guessed at, with the source."""
 
     name: str
     flops: float
     source: str
-    speculative: bool = False
+    speculated: bool = False
+
+    @property
+    def label(self) -> str:
+        return _("{name} (speculated)").format(name=self.name) if self.speculated else self.name
 
 
 LANDMARKS = (
     Landmark("GPT-3", GPT3_TRAINING_FLOPS, "Brown et al. 2020, appendix D"),
-    Landmark("GPT-4", GPT4_TRAINING_FLOPS, "speculated; quoted by CS336 lecture 2", speculative=True),
+    Landmark("GPT-4", GPT4_TRAINING_FLOPS, "speculated; quoted by CS336 lecture 2", speculated=True),
 )
+
+
+@dataclass(frozen=True)
+class PromisedPeak:
+    """A dense peak to compute with: a data sheet's, or the lecture's own figure where that is a round one."""
+
+    name: str
+    flop_per_sec: float | None
+    source: str
+    doubt: str | None = None
+
+
+def promised_peaks(dtype: str) -> dict[str, PromisedPeak]:
+    """Peaks by name: the lecture's two first, then every accelerator of the table, None where none is known.
+
+    >>> promised_peaks("bf16")["H100 (the lecture's)"].flop_per_sec
+    989500000000000.0
+    """
+    peaks = []
+    if dtype == "bf16":
+        peaks = [
+            PromisedPeak(
+                "H100 (the lecture's)",
+                LECTURE_H100_BF16_FLOP_PER_SEC,
+                _("CS336 lecture 2: 1979e12 is sparse, half is dense"),
+            ),
+            PromisedPeak("A100 (the lecture's)", LECTURE_A100_BF16_FLOP_PER_SEC, _("CS336 lecture 2")),
+        ]
+    for one in sorted(hardware.all_accelerators(), key=lambda one: one.name):
+        peaks.append(PromisedPeak(one.name, one.peak_flop_per_sec(dtype), one.source, one.doubt(dtype)))
+    return {peak.name: peak for peak in peaks}
 
 
 def budget_flops(num_devices: int, peak_flop_per_sec: float, seconds: float, mfu: float = 1.0) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,10 +16,10 @@ from core.hardware.load import busy_fraction, snapshot
 from core.hardware.specs import dtype_name
 
 TORCH_NAMES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-SMALL_SIZES = (128, 256)  # at 1 GFLOP/s, a 256³ matmul takes 34 ms
-CPU_SIZES = (256, 512, 1024)
-MANY_CORES_SIZES = (512, 1024, 2048, 4096)
-GPU_SIZES = (2048, 4096, 8192)
+SMALL_SIZES = (32, 128, 256)  # at 1 GFLOP/s, a 256³ matmul takes 34 ms
+CPU_SIZES = (32, 64, 128, 256, 512, 1024)
+MANY_CORES_SIZES = (32, 128, 512, 1024, 2048, 4096)
+GPU_SIZES = (128, 512, 2048, 4096, 8192)
 LONGEST_CALL_SECONDS = 0.25  # a matmul that would take longer, judged by the next smaller one, is left out
 PASSES = 4  # a burst of other work rarely lasts through all of them
 WINDOW_SECONDS = 0.08
@@ -32,7 +33,7 @@ Progress = Callable[[float, str], None]
 class Ceiling:
     """The best of one dtype: FLOP/s of an n×n by n×n matmul, at ``size`` n out of the ``sizes`` tried.
 
-    ``call_overhead_seconds`` is a 1×1 by 1×1 matmul. ``is_native`` says whether the hardware computes the dtype
+    ``rates`` are the FLOP/s at each of the ``sizes``. ``call_overhead_seconds`` is a 1×1 by 1×1 matmul. ``is_native`` says whether the hardware computes the dtype
     itself (None: unknown) and ``why`` the reason.
     """
 
@@ -40,9 +41,25 @@ class Ceiling:
     flop_per_sec: float
     size: int
     sizes: tuple[int, ...]
+    rates: tuple[float, ...]
     call_overhead_seconds: float
     is_native: bool | None
     why: str
+
+    def flop_per_sec_at(self, size: int) -> float:
+        """What a square of that size reaches: straight lines between the measured sizes, on logarithmic axes.
+
+        >>> ceiling = Ceiling("fp32", 8e9, 1000, (10, 1000), (2e9, 8e9), 1e-6, True, "")
+        >>> [round(ceiling.flop_per_sec_at(n) / 1e9, 2) for n in (10, 100, 1000, 5000)]
+        [2.0, 4.0, 8.0, 8.0]
+        """
+        sizes = (1, *self.sizes)
+        rates = (2 / self.call_overhead_seconds, *self.rates)
+        if size >= sizes[-1]:
+            return rates[-1]
+        above = next(index for index, one in enumerate(sizes) if one > size)
+        share = math.log(size / sizes[above - 1]) / math.log(sizes[above] / sizes[above - 1])
+        return math.exp((1 - share) * math.log(rates[above - 1]) + share * math.log(rates[above]))
 
 
 @dataclass(frozen=True)
@@ -63,6 +80,7 @@ class Calibration:
     ceilings: tuple[Ceiling, ...]
     bytes_per_sec: float
     array_bytes: int
+    last_cache_bytes: int | None
     notes: tuple[str, ...] = ()
 
     def ceiling(self, dtype: object) -> Ceiling | None:
@@ -128,6 +146,7 @@ def calibrate(
         ceilings=tuple(_ceiling(name, sizes[name], best, support) for name in names),
         bytes_per_sec=2 * array_bytes / best["memory bandwidth", 0],
         array_bytes=array_bytes,
+        last_cache_bytes=last_cache_bytes() if device.startswith("cpu") else None,
         notes=_notes(device),
     )
 
@@ -242,7 +261,7 @@ def _tasks(device: str, sizes: dict[str, tuple[int, ...]], array_bytes: int) -> 
     target = torch.zeros_like(source)  # written once, so that no page fault is timed
 
     tasks = [
-        Task(dtype, n, matmul(dtype, n), is_steady=n == 1 or several == SMALL_SIZES)
+        Task(dtype, n, matmul(dtype, n), is_steady=n < 256 or several == SMALL_SIZES)
         for dtype, several in sizes.items()
         for n in (1, *several)
     ]
@@ -261,8 +280,9 @@ def _ceiling(
     dtype: str, sizes: tuple[int, ...], best: dict[tuple[str, int], float], support: native.NativeDtypes
 ) -> Ceiling:
     done = tuple(n for n in sizes if (dtype, n) in best)
-    rate, size = max((2 * n**3 / best[dtype, n], n) for n in done)
-    return Ceiling(dtype, rate, size, done, best[dtype, 1], support.has(dtype), support.reason(dtype))
+    rates = tuple(2 * n**3 / best[dtype, n] for n in done)
+    rate, size = max(zip(rates, done, strict=True))
+    return Ceiling(dtype, rate, size, done, rates, best[dtype, 1], support.has(dtype), support.reason(dtype))
 
 
 def _notes(device: str) -> tuple[str, ...]:

@@ -106,8 +106,19 @@ def _guarded(show: Callable[[], None]) -> Callable[[], None]:
             show()
         except ValueError as refused:
             st.warning(str(refused))
-        except (st.errors.StreamlitAPIException, RuntimeError, ArithmeticError, LookupError, TypeError, OSError) as failure:
+        except (
+            st.errors.StreamlitAPIException,
+            RuntimeError,
+            ArithmeticError,
+            LookupError,
+            TypeError,
+            OSError,
+        ) as failure:
             logger.exception("section %s failed", show.__qualname__)
-            st.error(_("This section failed ({kind}). The server's log has the details; the other sections work on.").format(kind=type(failure).__name__))
+            st.error(
+                _("This section failed ({kind}). The server's log has the details; the other sections work on.").format(
+                    kind=type(failure).__name__
+                )
+            )
 
     return guarded

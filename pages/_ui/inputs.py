@@ -68,7 +68,9 @@ def choice(
     return str(chosen)
 
 
-def select(label: str, key: str, options: Sequence[str], show: Callable[[str], str] = str, default: str | None = None) -> str:
+def select(
+    label: str, key: str, options: Sequence[str], show: Callable[[str], str] = str, default: str | None = None
+) -> str:
     """One of many options, from a list."""
     default = options[0] if default is None else default
     asked = _register(key, default)
@@ -109,6 +111,32 @@ def real_number(label: str, key: str, default: float, low: float, high: float, *
     return float(value)
 
 
+def step(label: str, key: str, total: int) -> int:
+    """How many of a number of steps are done, all of them at first: a slider, with a button back and one forward."""
+    asked = _register(key, total)
+    _drop_unknown(key, lambda value: isinstance(value, int) and 0 <= value <= total)
+    now = st.session_state.get(key, total)
+    st.button("◀", key=f"{key}_back", on_click=set_values, kwargs={key: max(0, now - 1)}, help=_("one line back"))
+    st.button("▶", key=f"{key}_on", on_click=set_values, kwargs={key: min(total, now + 1)}, help=_("one line on"))
+    value: Any = st.slider(label, 0, total, total, key=key, width=360, **_BOUND)
+    right = _("a whole number from {low:,} to {high:,}").format(low=0, high=total)
+    _compare(key, label, asked, value, right, lambda text: _number(text) == value)
+    return int(value)
+
+
+def page_key(name: str) -> str:
+    """A control's key made of the page's name and its own, for controls that every page has."""
+    return f"{st.session_state[_PAGE]}_{name}"
+
+
+def hidden(key: str) -> str:
+    """A value in the address without a control, such as the number of a running job; empty where there is none."""
+    _register(key, "")
+    with st.container(key=f"np_hidden_{key}"):
+        value: Any = st.text_input(key, key=key, max_chars=64, label_visibility="collapsed", **_BOUND)
+    return str(value or "")
+
+
 def switch(label: str, key: str, *, default: bool = False, help: str | None = None) -> bool:  # noqa: A002
     """On or off."""
     asked = _register(key, default)
@@ -139,6 +167,18 @@ def set_values(**values: Any) -> None:
     """For a button's callback: give controls new values, as a preset does."""
     for key, value in values.items():
         st.session_state[key] = value
+
+
+def presets(choices: dict[str, dict[str, Any]]) -> None:
+    """Buttons that set several controls at once."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        for label, values in choices.items():
+            st.button(label, key=f"np_preset_{label}", type="tertiary", on_click=set_values, kwargs=values)
+
+
+def hidden_value(key: str) -> str:
+    """What ``hidden`` holds, without showing it again."""
+    return str(st.session_state.get(key) or "")
 
 
 def link() -> str:

@@ -26,7 +26,6 @@ async def lifespan(_app: Any) -> AsyncIterator[dict[str, Any]]:
     """The server's life: warm up when it starts, end the job agent when it stops."""
     start()
     yield {}
-    jobs.shutdown()
 
 
 def start() -> None:

@@ -1,0 +1,40 @@
+"""*Copy as Python*: short scripts that import core and print what a card shows. A test runs every one of them."""
+
+from __future__ import annotations
+
+
+def budget(devices: int, peak_flop_per_sec: float | None, weeks: float, mfu: float) -> str:
+    """The FLOPs of a cluster."""
+    return f"""from core import flops
+
+prediction = flops.predict_budget({devices}, {peak_flop_per_sec!r}, {weeks!r}, {mfu!r})
+print(prediction.text, "=", prediction.formula)
+"""
+
+
+def matmul_count(b: int, d: int, k: int) -> str:
+    """The FLOPs of a matrix multiply, on the napkin and by torch."""
+    return f"""from core import flops
+
+comparison = flops.compare_matmul_flops({b}, {d}, {k})
+print("predicted", comparison.prediction.text, "=", comparison.prediction.formula)
+print("torch's count", comparison.measurement.text)
+print("exact", flops.exact_matmul_flops({b}, {d}, {k}))
+"""
+
+
+def matmul_time(b: int, d: int, k: int, dtype: str, device: str, threads: int) -> str:
+    """A matrix multiply predicted, measured and explained."""
+    return f"""from core import flops, hardware
+
+device = next(one for one in hardware.devices() if one.id == {device!r})
+calibration = hardware.calibrate({device!r}, ({dtype!r}, "fp32"), threads={threads})
+run = flops.measure_matmul({b}, {d}, {k}, dtype={dtype!r}, device={device!r}, threads={threads})
+comparison = flops.compare_matmul_time(run, flops.choose_peak(device, {dtype!r}, calibration), calibration)
+print("predicted", comparison.prediction.text, "=", comparison.prediction.formula)
+print("measured ", comparison.measurement.text, "|", comparison.measurement.conditions.text)
+for part in comparison.parts:
+    print(f"  {{part.name}}: {{part.value:.3g}} s ({{part.note}})")
+print("  unexplained:", comparison.unexplained, "s")
+print("the lecture's method:", run.lecture_time.text)
+"""
