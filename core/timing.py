@@ -9,8 +9,8 @@ from itertools import repeat
 from typing import Any
 
 from core.claims import Conditions, Measurement, spread_sample
-from core.hardware.devices import available_cores, device_name_of
 from core.hardware.load import busy_fraction, snapshot
+from core.hardware.machine import available_cores, device_name_of
 
 Clock = Callable[[], float]
 # (calls per trial, trials) -> seconds per trial

@@ -4,7 +4,7 @@ Importing this is cheap: torch is imported by the functions that need it, and on
 """
 
 from core.hardware.calibration import Calibration, calibrate
-from core.hardware.devices import (
+from core.hardware.machine import (
     Device,
     available_cores,
     cpu_name,

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 
 from core.hardware import native
-from core.hardware.devices import available_cores, device_name_of
 from core.hardware.load import busy_fraction, snapshot
+from core.hardware.machine import available_cores, device_name_of
 from core.hardware.specs import dtype_name
 
 TORCH_NAMES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -33,8 +33,8 @@ Progress = Callable[[float, str], None]
 class Ceiling:
     """The best of one dtype: FLOP/s of an n×n by n×n matmul, at ``size`` n out of the ``sizes`` tried.
 
-    ``rates`` are the FLOP/s at each of the ``sizes``. ``call_overhead_seconds`` is a 1×1 by 1×1 matmul. ``is_native`` says whether the hardware computes the dtype
-    itself (None: unknown) and ``why`` the reason.
+    ``rates`` are the FLOP/s at each of the ``sizes``. ``call_overhead_seconds`` is a 1×1 by 1×1 matmul. ``is_native``
+    says whether the hardware computes the dtype itself (None: unknown) and ``why`` the reason.
     """
 
     dtype: str
