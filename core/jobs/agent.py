@@ -122,6 +122,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the app, which then ends this process
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     sys.stdout = sys.stderr
+    # A job's process would import the main module again; it needs nothing of this one, and starts faster without.
+    vars(sys.modules["__main__"]).update(__spec__=None, __file__=None)
     settings = json.loads(sys.stdin.buffer.readline())
     parent = os.getppid()
     directory = Path(address).parent if os.name == "posix" else None

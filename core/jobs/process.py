@@ -22,7 +22,7 @@ from core.jobs import wire, worker
 _LINUX: bool = sys.platform == "linux"
 _CONTEXT: Any = multiprocessing.get_context("forkserver" if _LINUX else "spawn")
 if _LINUX:
-    _CONTEXT.set_forkserver_preload(["torch", "cloudpickle", "core.jobs.worker"])
+    _CONTEXT.set_forkserver_preload(["torch", "numpy.random", "cloudpickle", "core.jobs.worker"])
 
 # multiprocessing looks at all processes when it starts one, and is not written for two threads at it.
 _multiprocessing_lock = threading.Lock()
@@ -38,7 +38,7 @@ class JobProcess:
         self._ended = threading.Lock()  # held while killing, so that no process of the same number is hit later
         self._gone = False
         try:
-            self._process: Any = _CONTEXT.Process(target=worker.main, args=(theirs, device), daemon=True)
+            self._process: Any = _CONTEXT.Process(target=worker.main, args=(theirs, device))
             with _multiprocessing_lock:
                 self._process.start()
         except BaseException:
@@ -85,6 +85,7 @@ class JobProcess:
         with self._ended:
             self._gone = True
             with _multiprocessing_lock:
+                self._process.join(1)
                 exit_code: int | None = self._process.exitcode
         self.connection.close()
         _started.discard(self)

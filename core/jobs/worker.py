@@ -12,7 +12,9 @@ import signal
 import sys
 import threading
 import traceback
+from multiprocessing import forkserver
 from pathlib import Path
+from typing import Any
 
 import cloudpickle
 
@@ -74,15 +76,30 @@ def _isolate() -> None:
     os.setsid()  # a process group of its own, which is killed as a whole
     os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform != "linux":
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("500")
+    if not _end_with_fork_server():
         _end_with_parent()
-        return
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # even if the agent itself is killed
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("500")
+
+
+def _end_with_fork_server() -> bool:
+    """On Linux, let the system kill this process if the agent is killed; False where there is no fork server.
+
+    The fork server ends with the agent: when nobody holds a certain pipe open any more. multiprocessing gives that
+    pipe to each child of the server too, so a running job must let go of it.
+    """
+    server: Any = forkserver._forkserver
+    if server._forkserver_alive_fd is None:
+        return False
+    os.close(server._forkserver_alive_fd)
+    server._forkserver_alive_fd = server._forkserver_address = None
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return True
 
 
 def _end_with_parent() -> None:
+    """Elsewhere, a thread waits for the agent's end."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
