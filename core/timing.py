@@ -62,9 +62,8 @@ def time_calls(
         start = clock()
         warmup, call_seconds = _warm_up(run, clock, warmup_calls, max_seconds / 3)
         calls, trial_seconds, extra = _calls_per_trial(run, call_seconds)
-        before = snapshot()
         trials: list[float] = []
-        measured = 0.0
+        before, measured = snapshot(), 0.0
         for chunk in _chunks(run, calls, trial_seconds, lambda: clock() - start, min_seconds, max_seconds):
             trials += chunk
             measured += sum(chunk)

@@ -224,7 +224,7 @@ def _best_seconds(
             )
         if _expected_seconds(task, best) > LONGEST_CALL_SECONDS:
             continue
-        seconds = _window(task.call, device, threads, window_seconds / 2 if task.is_steady else window_seconds)
+        seconds = _window(task.call, device, threads, window_seconds / 4 if task.is_steady else window_seconds)
         best[task.what, task.size] = min(seconds, best.get((task.what, task.size), seconds))
     return best
 

@@ -76,12 +76,12 @@ def test_a_matmul_that_would_take_too_long_is_left_out(monkeypatch):
     assert ceiling.flop_per_sec == 2 * 256**3 / 0.1
 
 
-def test_steady_figures_get_half_the_time(monkeypatch):
+def test_steady_figures_get_a_quarter_of_the_time(monkeypatch):
     given = {}
     monkeypatch.setattr(module, "_window", lambda call, device, threads, seconds: given.setdefault(call, seconds))
     steady, other = (lambda: 1), (lambda: 2)
     module._best_seconds([Task("bf16", 128, steady, is_steady=True), Task("fp32", 256, other)], "cpu", 1, 0.5, None)
-    assert given == {steady: 0.25, other: 0.5}
+    assert given == {steady: 0.125, other: 0.5}
 
 
 @pytest.mark.parametrize(
