@@ -90,6 +90,7 @@ def seconds(value: float) -> str:
     raise AssertionError("unreachable")
 
 
+_COUNT_LETTERS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 _PREFIXES = {"Y": 1e24, "Z": 1e21, "E": 1e18, "P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "K": 1e3, "": 1.0,
              "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}  # fmt: skip
 _TIME_UNITS = {"s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0, "day": 86400.0,
@@ -109,7 +110,7 @@ def parse_quantity(text: str, unit: str) -> float:
     >>> parse_quantity("6.3 x 10^24", "FLOP"), parse_quantity("33.5 MFLOPs", "FLOP"), parse_quantity("2.25 GiB", "B")
     (6.3e+24, 33500000.0, 2415919104.0)
     """
-    example = {"s": "400 µs", "B": "2.4 GB", "FLOP": "33 MFLOP", "FLOP/s": "60 GFLOP/s"}.get(unit, "3.5")
+    example = {"s": "400 µs", "B": "2.4 GB", "FLOP": "33 MFLOP", "FLOP/s": "60 GFLOP/s", "parameters": "40 B"}.get(unit, "3.5")
     wrong = ValueError(f"{text[:40]!r} is not a quantity in {unit or 'plain numbers'}; write for example {example}")
     match = _NUMBER.match(text.strip())
     if len(text) > 60 or match is None:
@@ -133,6 +134,8 @@ def _unit_scale(suffix: str, unit: str) -> float | None:
     )
     if unit == "s" and (singular or "s") in _TIME_UNITS:
         return _TIME_UNITS[singular or "s"]
+    if unit in ("parameters", "tokens"):
+        return _COUNT_LETTERS.get(suffix.removesuffix(unit).strip(), 1.0 if suffix == unit else None)
     if unit == "B" and singular in _BINARY_UNITS:
         return _BINARY_UNITS[singular]
     for spelled in {unit, unit.lower(), unit.replace("B", "byte") if unit == "B" else unit}:
@@ -151,6 +154,18 @@ def factor(ratio: float) -> str:
     return f"{significant(ratio)}×"
 
 
+def count(value: float) -> str:
+    """A number of things, with the letters that the field uses: K, M, B (1e9), T (1e12).
+
+    >>> count(70e9), count(15e12), count(124e6), count(12)
+    ('70.0 B', '15.0 T', '124 M', '12')
+    """
+    for scale, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if float(f"{abs(value):.2e}") >= scale:
+            return f"{significant(value / scale)} {letter}"
+    return f"{value:g}"
+
+
 def quantity(value: float, unit: str) -> str:
     """A value in the form that its unit asks for.
 
@@ -161,6 +176,8 @@ def quantity(value: float, unit: str) -> str:
         return seconds(value)
     if unit == "B":
         return si_bytes(value)
+    if unit in ("parameters", "tokens"):
+        return f"{count(value)} {unit}"
     if unit in ("FLOP", "FLOP/s", "B/s"):
         return si(value, unit)
     return f"{significant(value)} {unit}".rstrip()

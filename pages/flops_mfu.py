@@ -1,11 +1,14 @@
 """FLOPs & MFU: counts, rates, and a matrix multiply predicted, measured and explained (CS336 lecture 2, §5.4)."""
 
-import streamlit as st
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from core import flops, hardware, units
-from core.flops import MatmulRun
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from core import flops, hardware, jobs, units
 from core.lessons import flops_mfu as lessons
-from core.words import _
+from core.words import _, plural
 from pages._ui import cards, charts, code_view, frame, inputs, jobs_view, machine, scripts
 
 PRESETS = {
@@ -39,7 +42,9 @@ def scale() -> None:
         st.caption(_("This peak is disputed: {doubt}").format(doubt=peak.doubt))
     rows = [(landmark.label, landmark.flops, "known") for landmark in flops.LANDMARKS]
     if prediction.value is not None:
-        name = _("{devices:,} × {name}, {weeks:g} weeks").format(devices=devices, name=peak.name, weeks=weeks)
+        name = plural("{n} × {name}, {weeks:g} week", "{n} × {name}, {weeks:g} weeks", 1 if weeks == 1 else 2).format(
+            n=devices, name=peak.name, weeks=weeks
+        )
         rows.append((name, prediction.value, "predicted"))
         gpt3 = flops.weeks_of_training(flops.GPT3_TRAINING_FLOPS, devices, peak.flop_per_sec, mfu)
         st.markdown(
@@ -51,14 +56,17 @@ def scale() -> None:
 
 @frame.section(_("How many FLOPs is a matrix multiply?"), _("Count"))
 def count() -> None:
-    b, d, k = matmul_dims()
+    columns = st.columns([1, 1, 1, 2], vertical_alignment="bottom")
+    b, d, k = dims(columns)
+    with columns[3]:
+        inputs.presets(PRESETS)
     comparison = flops.compare_matmul_flops(b, d, k)
     if not cards.predict_measure_explain(
         "count",
         comparison.prediction,
         comparison,
         script=scripts.matmul_count(b, d, k),
-        ratio_label=_("torch's count over 2·B·D·K"),
+        labels=cards.Labels(measured=_("torch's own count"), ratio=_("torch's count over 2·B·D·K")),
     ):
         return
     exact = flops.exact_matmul_flops(b, d, k)
@@ -77,121 +85,123 @@ def count() -> None:
 
 @frame.section(_("How long does it take on this machine?"), _("Measure"))
 def measure() -> None:
-    chosen = measurement()
-    if chosen is None:
+    now = measurement()
+    if now is None:
         return
-    (b, d, k), dtypes, peaks, calibration, runs, script = chosen
-    dtype = dtypes[0] if len(dtypes) == 1 else inputs.choice(_("Explain"), "explained", dtypes)
-    run = runs.get(dtype)
-    comparison = None if run is None else flops.compare_matmul_time(run, peaks[dtype], calibration)
-    prediction = flops.predict_matmul_time(b, d, k, peaks[dtype])
-    waiting = _("press Measure")
-    cards.predict_measure_explain(f"time_{dtype}", prediction, comparison, script=script, waiting=waiting)
+    dtype = now.choose_dtype()
+    peak, run = now.peaks[dtype], now.runs.get(dtype)
+    prediction = flops.predict_matmul_time(now.b, now.d, now.k, peak)
+    comparison = None if run is None else flops.compare_matmul_time(run, peak, now.calibration)
+    cards.predict_measure_explain(
+        f"time_{dtype}", prediction, comparison, script=now.script, waiting=_("press Measure")
+    )
 
 
 @frame.section(_("What share of the peak was used?"), _("MFU"))
 def utilization() -> None:
-    chosen = measurement()
-    if chosen is None:
+    now = measurement(needed=True)
+    if now is None:
         return
-    _dims, dtypes, peaks, calibration, runs, script = chosen
-    if not runs:
-        st.info(_("Press Measure to see it."))
-        return
-    dtype = dtypes[0] if len(dtypes) == 1 else inputs.choice(_("Explain"), "explained", dtypes)
-    comparison = flops.compare_matmul_rate(runs[dtype], peaks[dtype], calibration)
+    dtype = now.choose_dtype()
+    comparison = flops.compare_matmul_rate(now.runs[dtype], now.peaks[dtype], now.calibration)
     if not cards.predict_measure_explain(
-        f"rate_{dtype}", comparison.prediction, comparison, script=script, ratio_label="MFU", draw=False
+        f"rate_{dtype}",
+        comparison.prediction,
+        comparison,
+        script=now.script,
+        labels=cards.Labels(predicted=_("Peak"), measured=_("Achieved"), ratio="MFU", ratio_is_a_share=True),
+        draw=False,
     ):
         return
-    rows = tuple((name, run.flop_per_sec, peaks[name].flop_per_sec) for name, run in runs.items())
+    rows = tuple((name, now.runs[name].flop_per_sec, now.peaks[name].flop_per_sec) for name in now.dtypes)
     alt_text = "; ".join(f"{name}: {units.si(rate, 'FLOP/s')}" for name, rate, _peak in rows)
     charts.show(charts.rates, rows, alt_text=alt_text)
-    st.caption(_("Solid: achieved. Hollow: the peak. {source}").format(source=peaks[dtype].source))
+    st.caption(_("Solid: achieved. Hollow: the peak, {source}.").format(source=now.peaks[dtype].source))
 
 
 @frame.section(_("Does the way of timing change the answer?"), _("Timing"))
 def method() -> None:
-    chosen = measurement()
-    if chosen is None:
+    now = measurement(needed=True)
+    if now is None:
         return
-    _dims, dtypes, _peaks, _calibration, runs, script = chosen
-    if not runs:
-        st.info(_("Press Measure to see it."))
-        return
-    dtype = dtypes[0] if len(dtypes) == 1 else inputs.choice(_("Explain"), "explained", dtypes)
-    comparison = flops.compare_lecture_method(runs[dtype])
+    dtype = now.choose_dtype()
+    run = now.runs[dtype]
+    comparison = flops.compare_lecture_method(run)
+    labels = cards.Labels(
+        _("Warm median"), _("The lecture's mean"), _("Lecture's over warm"), reference_was_measured=True
+    )
     if not cards.predict_measure_explain(
-        f"method_{dtype}",
-        comparison.prediction,
-        comparison,
-        script=script,
-        ratio_label=_("Lecture's over warm"),
-        draw=False,
+        f"method_{dtype}", comparison.prediction, comparison, script=now.script, labels=labels, draw=False
     ):
         return
-    run = runs[dtype]
-    text = _("five cold calls, mean {mean}; warm median {median}").format(
-        mean=run.lecture_time.text, median=run.time.text
-    )
-    charts.show(charts.trial_times, run.time, run.lecture_time, alt_text=text)
+    text = _("five cold calls, mean {mean}; warm median {median}")
+    alt_text = text.format(mean=run.lecture_time.text, median=run.time.text)
+    charts.show(charts.trial_times, run.time, run.lecture_time, alt_text=alt_text)
 
 
-def matmul_dims() -> tuple[int, int, int]:
-    """B, D and K, shared by the sections of this page, with the lecture's sizes at hand."""
-    columns = st.columns([1, 1, 1, 2])
+@dataclass(frozen=True)
+class Measured:
+    """The settings of a measurement, the peaks to hold it against, and the runs made with these very settings."""
+
+    b: int
+    d: int
+    k: int
+    dtypes: list[str]
+    peaks: dict[str, flops.Peak]
+    calibration: hardware.Calibration
+    runs: dict[str, flops.MatmulRun]
+    script: str
+
+    def choose_dtype(self) -> str:
+        """The dtype to explain; a control only where several were measured."""
+        return self.dtypes[0] if len(self.dtypes) == 1 else inputs.choice(_("Explain"), "explained", self.dtypes)
+
+
+def dims(columns: Sequence[DeltaGenerator]) -> list[int]:
+    """B, D and K, shared by the sections of this page."""
     sizes = []
     for column, name, size in zip(columns, ("b", "d", "k"), (1024, 256, 64), strict=False):
         with column:
             sizes.append(inputs.whole_number(name.upper(), name, size, 1, flops.MAX_DIM))
-    with columns[3]:
-        inputs.presets(PRESETS)
-    return sizes[0], sizes[1], sizes[2]
+    return sizes
 
 
-def measurement():  # type: ignore[no-untyped-def]
-    """The controls of a measurement and what they led to; None while the machine is being calibrated."""
-    b, d, k = matmul_dims()
+def measurement(*, needed: bool = False) -> Measured | None:
+    """The controls of a measurement and what it led to; None while the machine is calibrated, or if it is needed."""
     device = machine.choose_device()
-    options = [dtype for dtype in flops.DTYPES if dtype in device.supported_dtypes]
-    columns = st.columns([2, 1, 2])
-    with columns[0]:
-        dtypes = inputs.several(_("Dtypes"), "dtypes", options, ["fp32"])
-    with columns[1]:
-        cores = hardware.available_cores()
+    columns = st.columns([1, 1, 1, 1, 2])
+    b, d, k = dims(columns)
+    cores = hardware.available_cores()
+    with columns[3]:
         threads = inputs.whole_number(_("Threads"), "threads", cores, 1, cores)
+    with columns[4]:
+        options = [dtype for dtype in flops.DTYPES if dtype in device.supported_dtypes]
+        dtypes = inputs.several(_("Dtypes"), "dtypes", options, ["fp32"])
     calibration = machine.calibration(device, threads)
     if calibration is None:
         return None
-    rates = {dtype: calibration.peak_flop_per_sec(dtype) for dtype in dtypes}
-    rates = {dtype: rate for dtype, rate in rates.items() if rate}
+    expected = {dtype: calibration.peak_flop_per_sec(dtype) for dtype in dtypes}
 
     def check() -> None:
         for dtype in dtypes:
-            flops.check_matmul(b, d, k, dtype, device.id, rates.get(dtype))
+            flops.check_matmul(b, d, k, dtype, device.id, expected[dtype])
 
-    with columns[2]:
+    with st.container(horizontal=True, vertical_alignment="center"):
         runs = jobs_view.button_and_progress(
             "measured", _("Measure"), flops.measure_matmuls, b, d, k, tuple(dtypes), device.id,
-            device=device.id, threads=threads, expected_flop_per_sec=rates, check=check,
+            device=device.id, check=check, threads=threads, expected_flop_per_sec=expected, on_progress=jobs.report,
         )  # fmt: skip
-    peaks = {dtype: flops.choose_peak(device, dtype, calibration) for dtype in dtypes}
-    fitting = fitting_runs(runs, b, d, k, device.id, threads)
-    if runs and not set(dtypes) <= set(fitting):
-        fitting = {}
+        inputs.presets(PRESETS)
+    fitting = {run.dtype: run for run in runs or () if run.settings == (b, d, k, device.id, threads)}
+    missing = not set(dtypes) <= set(fitting)
+    if missing and runs:
         st.caption(_("The settings have changed since the last measurement: measure again."))
-    return (b, d, k), dtypes, peaks, calibration, fitting, scripts.matmul_time(b, d, k, dtypes[0], device.id, threads)
-
-
-def fitting_runs(
-    runs: tuple[MatmulRun, ...] | None, b: int, d: int, k: int, device: str, threads: int
-) -> dict[str, MatmulRun]:
-    """The runs that were made with these very settings, by dtype."""
-    return {
-        run.dtype: run
-        for run in runs or ()
-        if (run.b, run.d, run.k, run.device, run.time.conditions.threads) == (b, d, k, device, threads)
-    }
+    if missing and needed:
+        st.info(_("Press Measure to see it."))
+        return None
+    peaks = {dtype: flops.choose_peak(device, dtype, calibration) for dtype in dtypes}
+    script = scripts.matmul_time(b, d, k, dtypes[0], device.id, threads)
+    return Measured(b, d, k, dtypes, peaks, calibration, {} if missing else fitting, script)
 
 
 frame.page("flops_mfu", _("FLOPs & MFU"), [scale, count, measure, utilization, method])

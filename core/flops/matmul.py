@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -65,6 +65,11 @@ class MatmulRun:
     matrix_bytes: int
     time: Measurement
     lecture_time: Measurement
+
+    @property
+    def settings(self) -> tuple[int, int, int, str, int]:
+        """(B, D, K, device, threads): what a measurement must share with the controls to belong to them."""
+        return self.b, self.d, self.k, self.device, self.time.conditions.threads
 
     @property
     def flop_per_sec(self) -> float:
@@ -182,7 +187,7 @@ def measure_matmuls(
     *,
     min_seconds: float = 1.0,
     threads: int | None = None,
-    expected_flop_per_sec: dict[str, float] | None = None,
+    expected_flop_per_sec: Mapping[str, float | None] | None = None,
     on_progress: OnProgress | None = None,
 ) -> tuple[MatmulRun, ...]:
     """``measure_matmul`` for several dtypes, one after the other. All are checked before the first is run."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
 
 import psutil
@@ -49,12 +50,14 @@ class Ceiling:
     def flop_per_sec_at(self, size: int) -> float:
         """What a square of that size reaches: straight lines between the measured sizes, on logarithmic axes.
 
+        A larger square is taken to be no slower than a smaller one: where it was measured so, other work interfered.
+
         >>> ceiling = Ceiling("fp32", 8e9, 1000, (10, 1000), (2e9, 8e9), 1e-6, True, "")
         >>> [round(ceiling.flop_per_sec_at(n) / 1e9, 2) for n in (10, 100, 1000, 5000)]
         [2.0, 4.0, 8.0, 8.0]
         """
         sizes = (1, *self.sizes)
-        rates = (2 / self.call_overhead_seconds, *self.rates)
+        rates = tuple(accumulate((2 / self.call_overhead_seconds, *self.rates), max))
         if size >= sizes[-1]:
             return rates[-1]
         above = next(index for index, one in enumerate(sizes) if one > size)
@@ -261,7 +264,7 @@ def _tasks(device: str, sizes: dict[str, tuple[int, ...]], array_bytes: int) -> 
     target = torch.zeros_like(source)  # written once, so that no page fault is timed
 
     tasks = [
-        Task(dtype, n, matmul(dtype, n), is_steady=n < 256 or several == SMALL_SIZES)
+        Task(dtype, n, matmul(dtype, n), is_steady=n == 1 or several == SMALL_SIZES)
         for dtype, several in sizes.items()
         for n in (1, *several)
     ]

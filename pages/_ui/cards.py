@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 
 import streamlit as st
@@ -14,13 +15,28 @@ from pages._ui import charts, inputs
 _GUESSES = "_napkin_guesses"
 
 
+@dataclass(frozen=True)
+class Labels:
+    """What a card calls its three boxes, where the usual names do not fit.
+
+    ``ratio_is_a_share``: the ratio is a share of a whole, as MFU is. ``reference_was_measured``: the first box holds
+    a measurement too, and is drawn as one.
+    """
+
+    predicted: str = ""
+    measured: str = ""
+    ratio: str = ""
+    ratio_is_a_share: bool = False
+    reference_was_measured: bool = False
+
+
 def predict_measure_explain(
     key: str,
     prediction: Prediction,
     comparison: Comparison | None = None,
     *,
     script: str,
-    ratio_label: str | None = None,
+    labels: Labels | None = None,
     waiting: str = "",
     draw: bool = True,
 ) -> bool:
@@ -30,38 +46,44 @@ def predict_measure_explain(
     answers stay hidden until the student has guessed or pressed *Show*: then this returns False, and the section
     shows nothing more that would give them away.
     """
+    labels = labels or Labels()
     if inputs.predict_first() and not _guessed(key, prediction):
         return False
-    boxes = [_predicted_box(prediction)]
+    boxes = [_predicted_box(prediction, labels)]
     if comparison is not None:
-        boxes += [_measured_box(comparison.measurement), _ratio_box(comparison, ratio_label)]
+        boxes += [_measured_box(comparison.measurement, labels), _ratio_box(comparison, labels)]
     elif waiting:
-        boxes.append(
-            f'<div class="np-box np-waiting"><div class="np-label">{_("Measured")}</div><div class="np-value">…</div><div class="np-detail">{escape(waiting)}</div></div>'
-        )
-    st.html(f'<div class="np-card">{"".join(boxes)}</div>')
+        boxes.append(_box("waiting", _("Measured"), "…", [waiting]))
+    warnings = comparison.warnings if comparison is not None else ()
+    lines = "".join(f'<p class="np-warning">{escape(warning)}</p>' for warning in warnings)
+    st.html(f'<div class="np-card">{"".join(boxes)}</div>{lines}')
     _guess_verdict(key, prediction, comparison)
-    for warning in comparison.warnings if comparison is not None else ():
-        st.warning(warning)
     if comparison is not None and draw:
-        why(comparison)
-    copy_as_python(key, script)
+        _draw_difference(comparison)
+    with st.container(horizontal=True, gap="small"):
+        if comparison is not None:
+            _difference_in_words(key, comparison)
+        _copy_as_python(key, script)
     return True
 
 
-def why(comparison: Comparison) -> None:
-    """What the difference is made of: drawn, and in words."""
-    unit = comparison.prediction.unit
+def _draw_difference(comparison: Comparison) -> None:
     if comparison.unexplained is None:
         return
     if not comparison.parts and not comparison.difference:
         st.html(f'<p class="np-prose">{_("No difference: the two agree exactly.")}</p>')
+    else:
+        charts.show(charts.difference, comparison, alt_text=charts.alternative(comparison))
+
+
+def _difference_in_words(key: str, comparison: Comparison) -> None:
+    """What the difference is made of, part by part, with where each figure comes from."""
+    if comparison.unexplained is None or not comparison.difference:
         return
-    charts.show(charts.difference, comparison, alt_text=charts.alternative(comparison))
+    unit = comparison.prediction.unit
     rows = [(charts.part_color(index), part.name, part.value, part.note) for index, part in enumerate(comparison.parts)]
-    rest = _("what no part above accounts for")
-    if comparison.unexplained < 0:
-        rest = _("the parts above say too much by this")
+    rest = _("what no part above accounts for") if comparison.unexplained * comparison.difference >= 0 else None
+    rest = rest or _("the parts above say too much by this")
     rows.append((charts.UNEXPLAINED, _("unexplained"), comparison.unexplained, rest))
     body = "".join(
         f'<tr><td><span class="np-swatch" style="background:{color}"></span>{escape(name)}</td>'
@@ -69,11 +91,11 @@ def why(comparison: Comparison) -> None:
         f'<td class="np-note">{escape(note)}</td></tr>'
         for color, name, value, note in rows
     )
-    with st.expander(_("Why: the difference in words")):
+    with st.popover(_("Why, in words"), type="tertiary", key=f"np_why_{key}"):
         st.html(f'<table class="np-why">{body}</table>')
 
 
-def copy_as_python(key: str, script: str) -> None:
+def _copy_as_python(key: str, script: str) -> None:
     """A short script that imports core and prints the same prediction and measurement."""
     with st.popover(_("Copy as Python"), type="tertiary", key=f"np_script_{key}"):
         st.code(script, language="python")
@@ -83,45 +105,44 @@ def _signed(value: float, unit: str) -> str:
     return ("+ " if value >= 0 else "− ") + units.quantity(abs(value), unit)
 
 
-def _predicted_box(prediction: Prediction) -> str:
-    label = _("Predicted {quantity}").format(quantity=prediction.quantity)
+def _box(kind: str, label: str, value: str, details: list[str], *, exact: str = "", source: str = "") -> str:
+    lines = "<br>".join(escape(detail) for detail in details if detail)
+    return (
+        f'<div class="np-box np-{kind}"><div class="np-label">{escape(label)}</div>'
+        f'<div class="np-value" title="{escape(exact)}">{escape(value)}</div>'
+        f'<div class="np-detail" title="{escape(source)}">{lines}</div></div>'
+    )
+
+
+def _predicted_box(prediction: Prediction, labels: Labels) -> str:
+    label = labels.predicted or _("Predicted {quantity}").format(quantity=prediction.quantity)
     exact = "" if prediction.value is None else f"{prediction.value!r} {prediction.unit}"
     detail = prediction.formula if prediction.value is not None else prediction.unknown
-    return (
-        f'<div class="np-box np-predicted"><div class="np-label">{escape(label)}</div>'
-        f'<div class="np-value" title="{escape(exact)}">{escape(prediction.text)}</div>'
-        f'<div class="np-detail" title="{escape(prediction.source)}">{escape(detail)}</div></div>'
-    )
+    kind = "measured" if labels.reference_was_measured else "predicted"
+    return _box(kind, label, prediction.text, [detail], exact=exact, source=prediction.source)
 
 
-def _measured_box(measurement: Measurement) -> str:
-    label = _("Measured {quantity}").format(quantity=measurement.quantity)
+def _measured_box(measurement: Measurement, labels: Labels) -> str:
+    label = labels.measured or _("Measured {quantity}").format(quantity=measurement.quantity)
+    spread = ""
     if len(measurement.samples) > 1:
         low, high = (units.quantity(value, measurement.unit) for value in measurement.quartiles)
-        message = _("{statistic}; half of all trials {low} to {high}; fastest {fastest}")
         best = measurement.maximum if measurement.unit.endswith("/s") else measurement.minimum
-        spread = message.format(
-            statistic=_(measurement.statistic), low=low, high=high, fastest=units.quantity(best, measurement.unit)
-        )
-    else:
-        spread = ""
-    lines = [line for line in (spread, measurement.conditions.text) if line]
-    return (
-        f'<div class="np-box np-measured"><div class="np-label">{escape(label)}</div>'
-        f'<div class="np-value" title="{measurement.value!r} {escape(measurement.unit)}">{escape(measurement.text)}</div>'
-        f'<div class="np-detail">{"<br>".join(escape(line) for line in lines)}</div></div>'
-    )
+        message = _("{statistic}; half of all trials {low} to {high}; fastest {fastest}")
+        fastest = units.quantity(best, measurement.unit)
+        spread = message.format(statistic=_(measurement.statistic), low=low, high=high, fastest=fastest)
+    exact = f"{measurement.value!r} {measurement.unit}"
+    return _box("measured", label, measurement.text, [spread, measurement.conditions.text], exact=exact)
 
 
-def _ratio_box(comparison: Comparison, label: str | None) -> str:
-    label = label or _("Measured over predicted")
+def _ratio_box(comparison: Comparison, labels: Labels) -> str:
+    label = labels.ratio or _("Measured over predicted")
     if comparison.ratio is None:
-        return f'<div class="np-box np-ratio"><div class="np-label">{escape(label)}</div><div class="np-value">{_("unknown")}</div><div class="np-detail">{_("no peak to compare with")}</div></div>'
-    return (
-        f'<div class="np-box np-ratio"><div class="np-label">{escape(label)}</div>'
-        f'<div class="np-value" title="{comparison.ratio!r}">{escape(units.factor(comparison.ratio))}</div>'
-        f'<div class="np-detail">{escape(_verdict(comparison))}</div></div>'
-    )
+        return _box("ratio", label, _("unknown"), [_("there is no peak to compare with")])
+    # A share of a whole reads as a percentage, up to where it would mislead; everything else as a factor.
+    as_percent = labels.ratio_is_a_share and comparison.ratio <= 1
+    text = f"{units.significant(100 * comparison.ratio)}%" if as_percent else units.factor(comparison.ratio)
+    return _box("ratio", label, text, [_verdict(comparison)], exact=repr(comparison.ratio))
 
 
 def _verdict(comparison: Comparison) -> str:
@@ -132,8 +153,10 @@ def _verdict(comparison: Comparison) -> str:
     if not comparison.difference or not named:
         return _("they agree")
     name, value = max(named, key=lambda pair: abs(pair[1]))
-    share = abs(value / comparison.difference)
-    return _("mostly {part} ({share:.0%} of the difference)").format(part=name, share=min(share, 9.99))
+    share = value / comparison.difference
+    if not 0 < share <= 1:
+        return _("mostly {part}").format(part=name)
+    return _("mostly {part} ({share:.0%} of the difference)").format(part=name, share=share)
 
 
 def _guessed(key: str, prediction: Prediction) -> bool:

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from core import units
+from core import napkin, units
 from core.words import _
 from pages._ui import inputs
 
 if TYPE_CHECKING:
-
     from core.claims import Comparison, Measurement
 
 CLAIM = "#0072B2"
 UNEXPLAINED = "#8A9099"
 # Okabe and Ito's palette, safe for colour-blind readers; yellow is left out, it vanishes on white.
 PART_COLORS = ("#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A5BA6")
-PART_OPACITY = 0.75
+# parameters, gradients, optimizer state, activations (or a master copy, where no activations are shown)
+MEMORY_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 LECTURE_SCALE = 1.3
 
 
@@ -46,7 +46,7 @@ def _spec(build: Callable[..., Any], values: tuple[Any, ...], scale: float) -> d
         .configure_view(strokeWidth=0)
         .configure_legend(labelFontSize=size, titleFontSize=size)
     )
-    spec: dict[str, Any] = chart.to_dict()
+    spec: dict[str, Any] = chart.properties(autosize={"type": "fit-x", "contains": "padding"}).to_dict()
     return spec
 
 
@@ -98,11 +98,15 @@ def difference(comparison: Comparison) -> Any:
     data["from"] /= divide
     data["to"] /= divide
     data["end"] = data[["from", "to"]].max(axis=1)
+    low, high = data["from"].min(), data["end"].max()
+    room = 0.15 * (high - low)  # for the labels behind the bars
     base = alt.Chart(data).encode(
         y=alt.Y("name:N", sort=None, title=None, axis=alt.Axis(ticks=False, domain=False, grid=False))
     )
     x = alt.X(
-        "from:Q", title=f"{comparison.prediction.quantity} ({unit})", scale=alt.Scale(zero=True, nice=True, padding=70)
+        "from:Q",
+        title=f"{comparison.prediction.quantity} ({unit})",
+        scale=alt.Scale(domain=[min(0.0, low), high + room], nice=False),
     )
     bars = base.mark_bar(strokeWidth=2, cornerRadius=2).encode(
         x=x, x2="to:Q", fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("stroke:N", scale=None),
@@ -198,6 +202,60 @@ def landmarks(rows: tuple[tuple[str, float, str], ...]) -> Any:
     )  # fmt: skip
     text = base.mark_text(align="left", dx=6).encode(x="flops:Q", text="label:N")
     return alt.layer(bars, text).properties(height=alt.Step(34))
+
+
+def days_by_devices(num_params: float, num_tokens: float, devices: int, peak: float, mfu: float) -> Any:
+    """Days to train against the number of devices, log-log: the chosen MFU and two others, the choice marked."""
+    import altair as alt
+    import pandas as pd
+
+    counts = [round(devices * 2.0**step) for step in range(-4, 5) if devices * 2.0**step >= 1]
+    shares = sorted({mfu, 0.3, 0.6} if mfu not in (0.3, 0.6) else {0.3, 0.45, 0.6})
+    rows = [
+        (f"MFU {share:g}", share == mfu, count, napkin.training_days(num_params, num_tokens, count, peak, share))
+        for share in shares
+        for count in counts
+    ]
+    data = pd.DataFrame(rows, columns=["mfu", "chosen", "devices", "days"])
+    here = data[data["chosen"] & (data["devices"] == devices)]
+    x = alt.X("devices:Q", scale=alt.Scale(type="log", base=2), title=_("devices (log)"), axis=alt.Axis(format=",d"))
+    y = alt.Y(
+        "days:Q", scale=alt.Scale(type="log"), title=_("days to train (log)"), axis=alt.Axis(format=",~g", tickCount=5)
+    )
+    color = alt.condition("datum.chosen", alt.value(CLAIM), alt.value(UNEXPLAINED))
+    lines = alt.Chart(data).mark_line(strokeWidth=2.5).encode(x=x, y=y, detail="mfu:N", color=color)
+    ends = (
+        alt.Chart(data[data["devices"] == counts[-1]])
+        .mark_text(align="left", dx=6)
+        .encode(x=x, y=y, text="mfu:N", color=color)
+    )
+    point = alt.Chart(here).mark_point(size=140, strokeWidth=3, color=CLAIM, fill="white").encode(
+        x=x, y=y, tooltip=["mfu:N", "devices:Q", alt.Tooltip("days:Q", format=".5g")]
+    )  # fmt: skip
+    return alt.layer(lines, ends, point).properties(height=250)
+
+
+def recipe_bytes(rows: tuple[tuple[str, str, float], ...], chosen: str) -> Any:
+    """Bytes per parameter of each recipe, stacked; the chosen recipe in full colour."""
+    import altair as alt
+    import pandas as pd
+
+    data = pd.DataFrame(rows, columns=["recipe", "part", "bytes"])
+    data["opacity"] = [1.0 if recipe == chosen else 0.45 for recipe in data["recipe"]]
+    parts = list(dict.fromkeys(data["part"]))
+    data["order"] = data["part"].map(parts.index)
+    totals = data.groupby("recipe", sort=False, as_index=False)["bytes"].sum()
+    totals["label"] = [f"{value:g} B" for value in totals["bytes"]]
+    y = alt.Y("recipe:N", sort=None, title=None, axis=alt.Axis(ticks=False, domain=False, grid=False, labelLimit=300))
+    color = alt.Color(
+        "part:N", scale=alt.Scale(domain=parts, range=list(MEMORY_COLORS)), legend=alt.Legend(title=None, orient="top")
+    )
+    bars = alt.Chart(data).mark_bar(height=26).encode(
+        y=y, x=alt.X("bytes:Q", title=_("bytes per parameter")), color=color, order="order:Q",
+        opacity=alt.Opacity("opacity:Q", scale=None), tooltip=["recipe:N", "part:N", "bytes:Q"],
+    )  # fmt: skip
+    labels = alt.Chart(totals).mark_text(align="left", dx=6, fontWeight="bold").encode(y=y, x="bytes:Q", text="label:N")
+    return alt.layer(bars, labels).properties(height=alt.Step(42))
 
 
 def alternative(comparison: Comparison) -> str:

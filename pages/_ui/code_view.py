@@ -23,9 +23,8 @@ def lesson(key: str, function: Callable[..., Any], **values: Any) -> None:
     """Run a lesson with these values and let the reader step through its lines."""
     ran = _run(function, tuple(sorted(values.items())))
     total = len(ran.steps)
-    state_key = inputs.page_key(f"{key}_step")
     with st.container(horizontal=True, vertical_alignment="center", key=f"np_steps_{key}"):
-        step = inputs.step(_("Lines run"), state_key, total)
+        step = inputs.step(_("Lines run"), key, total)
     st.html(_listing(ran, step))
 
 

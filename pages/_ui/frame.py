@@ -44,15 +44,17 @@ def page(name: str, title: str, sections: Sequence[Section]) -> None:
     st.html(STYLE)
     inputs.enter_page(name)
     with st.container(horizontal=True, vertical_alignment="center", key="np_header"):
-        st.html(f'<p class="np-title">{title}</p>')
+        st.html(f'<p class="np-title">{title}</p>', width="content")
+        shown = _choose(name, sections)
         st.space("stretch")
         inputs.switches(share)
     if inputs.lecture_mode():
         st.html(f"<style>html {{ font-size: {LECTURE_TYPE_SIZE_PX}px; }}</style>")
-    shown = _choose(name, sections)
-    inputs.show_notes()
+    notes = st.container()
     for one in shown:
-        _show(name, one)
+        _show(name, one, alone=len(shown) == 1)
+    with notes:
+        inputs.show_notes()
     warm.page_is_out()
 
 
@@ -66,19 +68,18 @@ def _choose(name: str, sections: Sequence[Section]) -> list[Section]:
     by_name = {one.name: one for one in sections}
     if len(sections) == 1:
         return list(sections)
-    labels = {one.name: f"{number} {one.label}" for number, one in enumerate(sections, 1)}
+    labels = {one.name: one.label for one in sections}
     labels[WHOLE_PAGE] = _("Whole page")
     key = f"{name}_section"
-    with st.container(horizontal=True, vertical_alignment="center", key="np_sections"):
-        chosen = inputs.choice(_("Section"), key, list(labels), labels.__getitem__, label_visibility="collapsed")
-        position = list(by_name).index(chosen) if chosen in by_name else None
-        _turn(_("Previous"), "←", key, list(by_name), position, -1)
-        _turn(_("Next"), "→", key, list(by_name), position, +1)
+    chosen = inputs.choice(_("Section"), key, list(labels), labels.__getitem__, label_visibility="collapsed")
+    position = list(by_name).index(chosen) if chosen in by_name else None
+    _turn(_("Previous"), "←", key, list(by_name), position, -1)
+    _turn(_("Next"), "→", key, list(by_name), position, +1)
     return [by_name[chosen]] if chosen in by_name else list(sections)
 
 
 def _turn(label: str, arrow: str, key: str, names: list[str], position: int | None, step: int) -> None:
-    """A button that turns to the neighbouring section, with the arrow key as its shortcut."""
+    """A button that turns to the neighbouring section."""
     target = None if position is None else position + step
     possible = target is not None and 0 <= target < len(names)
 
@@ -89,12 +90,16 @@ def _turn(label: str, arrow: str, key: str, names: list[str], position: int | No
     st.button(arrow, key=f"{key}_{step}", on_click=turn, disabled=not possible, help=label, type="tertiary")
 
 
-def _show(name: str, one: Section) -> None:
+def _show(name: str, one: Section, *, alone: bool) -> None:
     st.html(f'<h2 class="np-question">{one.question}</h2>')
     words = prose.text(name, one.name)
     if words:
         st.markdown(words)
-    st.fragment(_guarded(one.show))()
+    inputs.begin_section(one.name)
+    # Alone on screen a section is a fragment: a click recomputes it and nothing else. On the whole page sections share
+    # controls, so a click recomputes them all.
+    show = st.fragment(_guarded(one.show)) if alone else _guarded(one.show)
+    show()
 
 
 def _guarded(show: Callable[[], None]) -> Callable[[], None]:
@@ -106,14 +111,7 @@ def _guarded(show: Callable[[], None]) -> Callable[[], None]:
             show()
         except ValueError as refused:
             st.warning(str(refused))
-        except (
-            st.errors.StreamlitAPIException,
-            RuntimeError,
-            ArithmeticError,
-            LookupError,
-            TypeError,
-            OSError,
-        ) as failure:
+        except Exception as failure:
             logger.exception("section %s failed", show.__qualname__)
             st.error(
                 _("This section failed ({kind}). The server's log has the details; the other sections work on.").format(

@@ -2,7 +2,7 @@
 
 Streamlit binds a widget to a query parameter and keeps its value for the session. Added here: a visible note when the
 address asked for something that a control does not take, the kept values when the browser's Back button returns to a
-page, and the link that holds every value of a page.
+page, one control for all sections that share it, and the link that holds every value of a page.
 """
 
 from __future__ import annotations
@@ -18,25 +18,36 @@ from core.words import _
 
 LECTURE = "lecture"
 PREDICT_FIRST = "predict_first"
-_PAGE, _CONTROLS, _NOTES = "_napkin_page", "_napkin_controls", "_napkin_notes"
+_PAGE, _SECTION, _CONTROLS, _NOTES, _DRAWN = (
+    "_napkin_page",
+    "_napkin_section",
+    "_napkin_controls",
+    "_napkin_notes",
+    "_napkin_drawn",
+)
 _BOUND: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
 
 
 @dataclass(frozen=True)
 class _Control:
-    """What the link needs to know of a control."""
+    """A control of a page. Values appear in the address as ``write`` makes them; ``read`` gives None for others."""
 
+    key: str
+    label: str
     default: Any
-    page: str
+    right: str
+    read: Callable[[list[str]], Any]
+    write: Callable[[Any], str | list[str]] = str
+    page: str = ""
 
 
 def enter_page(name: str) -> None:
     """Begin a run of a page. When the visitor comes back to it, give its controls the values they had."""
     state = st.session_state
     state.setdefault(_CONTROLS, {})
-    state.setdefault(_NOTES, {})
+    state[_DRAWN] = {}
     coming = state.get(_PAGE) != name
-    state[_PAGE] = name
+    state[_PAGE], state[_SECTION] = name, ""
     if not coming:
         return
     state[_NOTES] = {}
@@ -44,9 +55,13 @@ def enter_page(name: str) -> None:
     if kept and not st.query_params:
         # After the Back button Streamlit would read the bare address as "everything at its default": a plain rerun
         # takes the values from the session instead.
-        for key, value in kept.items():
-            state[key] = value
+        set_values(**kept)
         st.rerun()
+
+
+def begin_section(name: str) -> None:
+    """What follows belongs to that section."""
+    st.session_state[_SECTION] = name
 
 
 def choice(
@@ -58,91 +73,116 @@ def choice(
     **layout: Any,
 ) -> str:
     """One of a few options, side by side. Always one is chosen; the first, unless ``default`` names another."""
-    default = options[0] if default is None else default
-    asked = _register(key, default)
-    _drop_unknown(key, lambda value: value in options)
-    chosen: Any = st.segmented_control(
-        label, options, default=default, format_func=show, key=key, required=True, **_BOUND, **layout
-    )
-    _compare(key, label, asked, chosen, _alternatives(options, show), lambda text: text in (chosen, show(chosen)))
-    return str(chosen)
+    control = _options_control(label, key, options, show, default)
+
+    def draw() -> Any:
+        return st.segmented_control(
+            label, options, default=control.default, format_func=show, key=key, required=True, **_BOUND, **layout
+        )
+
+    return str(_show(control, draw))
 
 
 def select(
     label: str, key: str, options: Sequence[str], show: Callable[[str], str] = str, default: str | None = None
 ) -> str:
     """One of many options, from a list."""
-    default = options[0] if default is None else default
-    asked = _register(key, default)
-    _drop_unknown(key, lambda value: value in options)
-    chosen: Any = st.selectbox(label, options, index=list(options).index(default), format_func=show, key=key, **_BOUND)
-    _compare(key, label, asked, chosen, _alternatives(options, show), lambda text: text in (chosen, show(chosen)))
-    return str(chosen)
+    control = _options_control(label, key, options, show, default)
+    index = list(options).index(control.default)
+    return str(_show(control, lambda: st.selectbox(label, options, index, show, key=key, **_BOUND)))
 
 
 def several(label: str, key: str, options: Sequence[str], default: Sequence[str], **layout: Any) -> list[str]:
-    """Any number of a few options, at least one: with none chosen, the default."""
-    asked = _register(key, list(default), several_values=True)
-    _drop_unknown(key, lambda values: all(value in options for value in values))
-    chosen: Any = st.segmented_control(
-        label, options, default=list(default), selection_mode="multi", key=key, **_BOUND, **layout
-    )
-    _compare(key, label, asked, chosen, _alternatives(options, str), lambda texts: sorted(texts) == sorted(chosen))
+    """Any number of a few options, at least one."""
+
+    def read(texts: list[str]) -> list[str] | None:
+        return sorted(texts, key=list(options).index) if texts and set(texts) <= set(options) else None
+
+    control = _Control(key, label, list(default), _one_of(options), read, list)
+
+    def draw() -> Any:
+        return st.segmented_control(
+            label,
+            options,
+            selection_mode="multi",
+            default=list(default),
+            key=key,
+            **_BOUND,
+            **layout,
+        )
+
+    chosen = _show(control, draw)
     return [option for option in options if option in chosen] or list(default)
 
 
 def whole_number(label: str, key: str, default: int, low: int, high: int, **layout: Any) -> int:
     """A whole number within bounds."""
-    asked = _register(key, default)
-    _drop_unknown(key, lambda value: isinstance(value, int) and low <= value <= high)
-    value: Any = st.number_input(label, low, high, default, key=key, **_BOUND, **layout)
     right = _("a whole number from {low:,} to {high:,}").format(low=low, high=high)
-    _compare(key, label, asked, value, right, lambda text: _number(text) == value)
-    return int(value)
+
+    def read(texts: list[str]) -> int | None:
+        value = _number(texts)
+        return int(value) if value is not None and value == int(value) and low <= value <= high else None
+
+    control = _Control(key, label, default, right, read)
+    return int(_show(control, lambda: st.number_input(label, low, high, default, key=key, **_BOUND, **layout)))
 
 
 def real_number(label: str, key: str, default: float, low: float, high: float, **layout: Any) -> float:
     """A number within bounds."""
-    asked = _register(key, default)
-    _drop_unknown(key, lambda value: isinstance(value, (int, float)) and low <= value <= high)
-    value: Any = st.number_input(label, low, high, default, key=key, **_BOUND, **layout)
     right = _("a number from {low:g} to {high:g}").format(low=low, high=high)
-    _compare(key, label, asked, value, right, lambda text: _number(text) == value)
-    return float(value)
 
+    def read(texts: list[str]) -> float | None:
+        value = _number(texts)
+        return value if value is not None and low <= value <= high else None
 
-def step(label: str, key: str, total: int) -> int:
-    """How many of a number of steps are done, all of them at first: a slider, with a button back and one forward."""
-    asked = _register(key, total)
-    _drop_unknown(key, lambda value: isinstance(value, int) and 0 <= value <= total)
-    now = st.session_state.get(key, total)
-    st.button("◀", key=f"{key}_back", on_click=set_values, kwargs={key: max(0, now - 1)}, help=_("one line back"))
-    st.button("▶", key=f"{key}_on", on_click=set_values, kwargs={key: min(total, now + 1)}, help=_("one line on"))
-    value: Any = st.slider(label, 0, total, total, key=key, width=360, **_BOUND)
-    right = _("a whole number from {low:,} to {high:,}").format(low=0, high=total)
-    _compare(key, label, asked, value, right, lambda text: _number(text) == value)
-    return int(value)
-
-
-def page_key(name: str) -> str:
-    """A control's key made of the page's name and its own, for controls that every page has."""
-    return f"{st.session_state[_PAGE]}_{name}"
-
-
-def hidden(key: str) -> str:
-    """A value in the address without a control, such as the number of a running job; empty where there is none."""
-    _register(key, "")
-    with st.container(key=f"np_hidden_{key}"):
-        value: Any = st.text_input(key, key=key, max_chars=64, label_visibility="collapsed", **_BOUND)
-    return str(value or "")
+    control = _Control(key, label, default, right, read)
+    return float(_show(control, lambda: st.number_input(label, low, high, default, key=key, **_BOUND, **layout)))
 
 
 def switch(label: str, key: str, *, default: bool = False, help: str | None = None) -> bool:  # noqa: A002
     """On or off."""
-    asked = _register(key, default)
-    value: Any = st.toggle(label, default, key=key, help=help, **_BOUND)
-    _compare(key, label, asked, value, _("true or false"), lambda text: text.lower() == str(value).lower())
-    return bool(value)
+
+    def read(texts: list[str]) -> bool | None:
+        return {"true": True, "false": False}.get(texts[-1].lower())
+
+    control = _Control(key, label, default, _("true or false"), read, lambda value: str(value).lower())
+    return bool(_show(control, lambda: st.toggle(label, default, key=key, help=help, **_BOUND)))
+
+
+def step(label: str, name: str, total: int) -> int:
+    """How many of a number of steps are done, all of them at first: a slider, with a button back and one forward."""
+    key = f"{st.session_state[_PAGE]}_{name}"
+    right = _("a whole number from {low:,} to {high:,}").format(low=0, high=total)
+
+    def read(texts: list[str]) -> int | None:
+        value = _number(texts)
+        return int(value) if value is not None and value == int(value) and 0 <= value <= total else None
+
+    now = st.session_state.get(key, total)
+    st.button("◀", key=f"np_back_{key}", on_click=set_values, kwargs={key: max(0, now - 1)}, help=_("one line back"))
+    st.button("▶", key=f"np_on_{key}", on_click=set_values, kwargs={key: min(total, now + 1)}, help=_("one line on"))
+    control = _Control(key, label, total, right, read)
+    return int(_show(control, lambda: st.slider(label, 0, total, total, key=key, width=360, **_BOUND)))
+
+
+def hidden(key: str) -> str:
+    """A value in the address without a control, such as the number of a running job; empty where there is none."""
+    control = _Control(key, key, "", "", lambda texts: texts[-1])
+
+    def draw() -> Any:
+        with st.container(key=f"np_hidden_{key}"):
+            return st.text_input(key, key=key, max_chars=64, label_visibility="collapsed", **_BOUND)
+
+    return str(_show(control, draw, once=True) or "")
+
+
+def presets(choices: dict[str, dict[str, Any]]) -> None:
+    """Buttons that set several controls at once."""
+    section = st.session_state[_SECTION]
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        for label, values in choices.items():
+            name = f"np_preset_{section}_{label}"
+            st.button(label, key=name, type="tertiary", on_click=set_values, kwargs=values)
 
 
 def switches(share: Callable[[], None]) -> None:
@@ -169,23 +209,11 @@ def set_values(**values: Any) -> None:
         st.session_state[key] = value
 
 
-def presets(choices: dict[str, dict[str, Any]]) -> None:
-    """Buttons that set several controls at once."""
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        for label, values in choices.items():
-            st.button(label, key=f"np_preset_{label}", type="tertiary", on_click=set_values, kwargs=values)
-
-
-def hidden_value(key: str) -> str:
-    """What ``hidden`` holds, without showing it again."""
-    return str(st.session_state.get(key) or "")
-
-
 def link() -> str:
     """The address of this page with every value that is not a default."""
     state = st.session_state
     shared = {
-        key: str(state[key]).lower() if isinstance(state[key], bool) else state[key]
+        key: control.write(state[key])
         for key, control in state[_CONTROLS].items()
         if control.page in (state[_PAGE], "") and key in state and state[key] != control.default
     }
@@ -194,47 +222,65 @@ def link() -> str:
 
 
 def show_notes() -> None:
-    """Say what the address asked for that could not be given."""
-    for note in st.session_state[_NOTES].values():
-        st.info(note)
-
-
-def _register(key: str, default: Any, *, several_values: bool = False) -> Any:
-    """Remember the control for the link; return what the address asks of it when it appears for the first time."""
+    """Say what the address asked for that could not be given, while what is shown instead is still on screen."""
     state = st.session_state
+    for key, (value, note) in state[_NOTES].items():
+        if state.get(key) == value:
+            st.info(note)
+
+
+def _show(control: _Control, draw: Callable[[], Any], *, once: bool = False) -> Any:
+    """Draw a control and return its value; where an earlier section of the whole page drew it, show the value only."""
+    state, key = st.session_state, control.key
     page = "" if key in (LECTURE, PREDICT_FIRST) else state[_PAGE]
     known = state[_CONTROLS].get(key)
     assert known is None or known.page == page, f"the control {key!r} of {known.page} is also on {page}: rename one"
-    state[_CONTROLS][key] = _Control(default, page)
-    if key in state or key not in st.query_params:
-        return None
-    return st.query_params.get_all(key) if several_values else st.query_params[key]
+    section = state[_DRAWN].setdefault(key, state[_SECTION])
+    if section != state[_SECTION] and key in state:
+        if not once:
+            text = control.write(state[key])
+            name = f"np_same_{state[_SECTION]}_{key}"
+            st.text_input(control.label, ", ".join(text) if isinstance(text, list) else text, key=name, disabled=True)
+        return state[key]
+    state[_CONTROLS][key] = _Control(**{**control.__dict__, "page": page})
+    if key in state and _not_taken(control, state[key]):
+        del state[key]  # kept from when the control took it, as when options depend on another control
+    asked = st.query_params.get_all(key) if key not in state else []
+    value = draw()
+    if asked and control.read(asked) != value:
+        shown = control.write(value)
+        message = _("The link asked for {label} = “{asked}”. It takes {right}; this page shows {shown}.")
+        note = message.format(label=control.label, asked=", ".join(asked)[:40], right=control.right, shown=shown)
+        state[_NOTES][key] = (value, note)
+    return value
 
 
-def _drop_unknown(key: str, valid: Callable[[Any], bool]) -> None:
-    """Forget a kept value that the control no longer takes, as when its options depend on another control."""
-    if key in st.session_state and not valid(st.session_state[key]):
-        del st.session_state[key]
+def _not_taken(control: _Control, value: Any) -> bool:
+    if value in (None, []):
+        return False  # nothing chosen
+    text = control.write(value)
+    return control.read(text if isinstance(text, list) else [text]) is None
 
 
-def _compare(key: str, label: str, asked: Any, value: Any, right: str, same: Callable[[Any], bool]) -> None:
-    """Note it when the address asked for something else than what is shown."""
-    if asked is None or same(asked):
-        return
-    text = ", ".join(asked) if isinstance(asked, list) else str(asked)
-    shown = ", ".join(value) if isinstance(value, list) else value
-    message = _("The link asked for {label} = “{asked}”. It takes {right}, so this page shows {shown}.")
-    label_text = label or key
-    st.session_state[_NOTES][key] = message.format(label=label_text, asked=text[:40], right=right, shown=shown)
+def _options_control(
+    label: str, key: str, options: Sequence[str], show: Callable[[str], str], default: str | None
+) -> _Control:
+    names = {show(option): option for option in options}
+    right = _one_of(list(names))
+    return _Control(
+        key, label, options[0] if default is None else default, right, lambda texts: names.get(texts[-1]), show
+    )
 
 
-def _alternatives(options: Sequence[str], show: Callable[[str], str]) -> str:
-    names = [show(option) for option in options[:12]]
-    return _("one of {options}").format(options=", ".join(names) + (", …" if len(options) > 12 else ""))
+def _one_of(names: Sequence[str]) -> str:
+    listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+    return _("one of {options}").format(options=listed)
 
 
-def _number(text: str) -> float | None:
+def _number(texts: list[str]) -> float | None:
+    """The number that the address holds; None where it holds no finite one."""
     try:
-        return float(text)
+        value = float(texts[-1])
     except ValueError:
         return None
+    return value if value - value == 0 else None

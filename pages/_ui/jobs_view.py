@@ -33,7 +33,8 @@ def button_and_progress(
     cannot be pressed.
     """
     refused = _refusal(check)
-    now = jobs.status(inputs.hidden(key)) if inputs.hidden_value(key) else None
+    job_id = inputs.hidden(key)
+    now = jobs.status(job_id) if job_id else None
     running = now if now is not None and not now.finished else None
 
     def start() -> None:

@@ -3,6 +3,24 @@
 from __future__ import annotations
 
 
+def training_time(num_params: float, num_tokens: float, devices: int, peak: float | None, mfu: float) -> str:
+    """Days to train."""
+    return f"""from core import napkin
+
+prediction = napkin.predict_training_time({num_params!r}, {num_tokens!r}, {devices}, {peak!r}, {mfu!r})
+print(prediction.text, "=", prediction.formula)
+"""
+
+
+def max_params(devices: int, memory_bytes: float, recipe: str) -> str:
+    """The largest model that fits."""
+    return f"""from core import napkin
+
+prediction = napkin.predict_max_params({devices}, {memory_bytes!r}, napkin.RECIPES[{recipe!r}])
+print(prediction.text, "=", prediction.formula)
+"""
+
+
 def budget(devices: int, peak_flop_per_sec: float | None, weeks: float, mfu: float) -> str:
     """The FLOPs of a cluster."""
     return f"""from core import flops

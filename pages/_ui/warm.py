@@ -13,6 +13,8 @@ import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
+from streamlit.runtime.pages_manager import PagesManager
+
 from core import jobs
 
 IDLE_SECONDS = 5.0
@@ -23,7 +25,10 @@ _visited = threading.Event()
 
 @contextlib.asynccontextmanager
 async def lifespan(_app: Any) -> AsyncIterator[dict[str, Any]]:
-    """The server's life: warm up when it starts, end the job agent when it stops."""
+    """The server's life. The job agent ends with this process by itself."""
+    # Streamlit takes a folder named pages for its older kind of app until st.navigation has run once: a first visitor
+    # with a deep link would get that page without app.py.
+    PagesManager.uses_pages_directory = False
     start()
     yield {}
 
