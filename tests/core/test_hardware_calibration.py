@@ -31,7 +31,11 @@ def test_a_real_run(short):
     for ceiling in c.ceilings:
         assert ceiling.flop_per_sec > 1e6
         assert dict(zip(ceiling.sizes, ceiling.rates, strict=True))[ceiling.size] == ceiling.flop_per_sec
-        assert ceiling.flop_per_sec_at(ceiling.sizes[-1]) == ceiling.rates[-1]
+        assert (
+            ceiling.rates[-1]
+            <= ceiling.flop_per_sec_at(10**6)
+            <= max(ceiling.flop_per_sec, 2 / ceiling.call_overhead_seconds)
+        )
         assert 1e-8 < ceiling.call_overhead_seconds < 1
         assert ceiling.why
     assert c.bytes_per_sec > 1e6
