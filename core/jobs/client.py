@@ -20,6 +20,7 @@ from core.jobs.types import JobFailed, JobLost, JobRefused, Progress, State, Sta
 
 # The agent answers a long poll after this at the latest; the caller then asks again.
 MAX_WAIT_SECONDS = 20.0
+CANCEL_SECONDS = 10.0
 
 
 class LocalBackend:
@@ -44,6 +45,8 @@ class LocalBackend:
         if len(request.call) > self.limits.max_message_bytes:
             size, limit = units.si_bytes(len(request.call)), units.si_bytes(self.limits.max_message_bytes)
             raise JobRefused(f"The job's function and arguments have {size}; {limit} may be sent at most.")
+        if not isinstance(request.device, str) or not isinstance(request.key, str | None):
+            raise ValueError(f"a job's device and key are text; received {request.device!r} and {request.key!r}")
         header = {
             "op": "submit",
             "id": secrets.token_urlsafe(16),
@@ -74,10 +77,10 @@ class LocalBackend:
         timeout = min(max(timeout, 0.0), MAX_WAIT_SECONDS)
         header = {
             "op": "wait",
-            "id": job_id,
+            "id": str(job_id),
             "timeout": timeout,
-            "after_version": after_version,
-            "records_after": records_after,
+            "after_version": int(after_version),
+            "records_after": int(records_after),
         }
         try:
             reply, blobs = agent.call(header, timeout=timeout)
@@ -92,15 +95,17 @@ class LocalBackend:
         if agent is None or not agent.alive:
             return
         try:
-            agent.call({"op": "cancel", "id": job_id})
+            agent.call({"op": "cancel", "id": str(job_id)}, timeout=CANCEL_SECONDS)
         except AgentGoneError:
             self._discard(agent)
 
     def warm(self) -> None:
         """Start the agent, if none runs, without waiting for it."""
+        if self._agent is not None and self._agent.alive:
+            return
 
         def start() -> None:
-            with contextlib.suppress(JobLost, OSError):
+            with contextlib.suppress(JobLost):
                 self._running_agent()
 
         threading.Thread(target=start, name="start agent", daemon=True).start()
@@ -124,7 +129,10 @@ class LocalBackend:
                 self._agent.close()
                 self._agent = None
             if self._agent is None:
-                self._agent = AgentProcess(self.limits)
+                try:
+                    self._agent = AgentProcess(self.limits)
+                except OSError as error:
+                    raise JobLost(f"The process that runs jobs cannot be started: {error}.") from error
             return self._agent
 
     def _discard(self, agent: AgentProcess) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import threading
 import time
+import traceback
 
 from core import units
 from core.jobs import wire
@@ -45,23 +46,27 @@ class DeviceThread(threading.Thread):
             job = self._table.begin(self._device, process)
             if job is None:  # cancelled meanwhile
                 continue
-            if process is None:
-                text = "The job's process could not start; the log of the app says why."
-                self._table.finish(job, error=("JobCrashed", text, ""))
-                continue
-            self._run_job(job, process)
+            try:
+                self._run_job(job, process)
+            except Exception:  # our mistake; it must not leave the jobs behind this one waiting for ever
+                traceback.print_exc()
+                self._table.finish(job, error=("JobCrashed", "The job could not be run; the app's log says why.", ""))
             process = None
 
     def _fresh_process(self, ended: JobProcess | None) -> JobProcess | None:
-        if ended is not None:
-            ended.end()
         try:
+            if ended is not None:
+                ended.end()
             return JobProcess(self._device)
-        except (OSError, EOFError, RuntimeError) as error:
-            print(f"A process for jobs could not start: {type(error).__name__}: {error}", flush=True)
+        except Exception:  # no memory for a process, a broken torch: the jobs fail, and later ones may work
+            traceback.print_exc()
             return None
 
-    def _run_job(self, job: Job, process: JobProcess) -> None:
+    def _run_job(self, job: Job, process: JobProcess | None) -> None:
+        if process is None:
+            text = "The job's process could not be started; the app's log says why."
+            self._table.finish(job, error=("JobCrashed", text, ""))
+            return
         result: bytes | None = None
         error: Error | None = None
         with contextlib.suppress(*wire.BROKEN):  # the process ended, or is about to

@@ -150,6 +150,8 @@ class JobTable:
     def finish(self, job: Job, result: bytes | None = None, error: Error | None = None) -> None:
         """Note how a job ended; a job that was told to stop ends with the reason for that."""
         with self._changed:
+            if job.finished:
+                return
             if result is None:
                 error = job.stop_reason or error
             self._end(job, result, error)

@@ -8,11 +8,11 @@ import math
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
 import traceback
-from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def main(connection: wire.Wire, device: str) -> None:
         return
     reporter = reporting.start(connection)
     try:
-        answer, body = _run(header, blobs.pop())
+        answer, body = _run(header, blobs.pop(), device)
     except SystemExit as request:
         _flush()
         os._exit(request.code if isinstance(request.code, int) else int(request.code is not None))
@@ -58,7 +58,9 @@ def available_cores() -> int:
     >>> available_cores() >= 1
     True
     """
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    cores = os.cpu_count() or 1
+    if sys.platform == "linux":
+        cores = len(os.sched_getaffinity(0))
     with contextlib.suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         cores = min(cores, max(1, math.ceil(int(quota) / int(period))))
@@ -79,8 +81,9 @@ def _isolate() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("500")
-    if not _end_with_fork_server():
-        _end_with_parent()
+        if _end_with_fork_server():
+            return
+    _end_with_parent()
 
 
 def _end_with_fork_server() -> bool:
@@ -89,6 +92,8 @@ def _end_with_fork_server() -> bool:
     The fork server ends with the agent: when nobody holds a certain pipe open any more. multiprocessing gives that
     pipe to each child of the server too, so a running job must let go of it.
     """
+    from multiprocessing import forkserver  # here, because Windows has none
+
     server: Any = forkserver._forkserver
     if server._forkserver_alive_fd is None:
         return False
@@ -126,14 +131,15 @@ def _prepare_torch(device: str) -> None:
         print(f"A job's process could not prepare {device}: {type(error).__name__}: {error}", file=sys.stderr)
 
 
-def _run(header: wire.Header, call: bytes) -> tuple[wire.Header, list[bytes]]:
+def _run(header: wire.Header, call: bytes, device: str) -> tuple[wire.Header, list[bytes]]:
     """Run the call; the message to send. Raises SystemExit where the call does."""
     sys.path[:] = header["sys_path"]
     with contextlib.suppress(OSError):
         os.chdir(header["directory"])
     limit_bytes: int = header["memory_limit_bytes"]
     step = "The job cannot be loaded in its process"
-    _limit_memory(limit_bytes)
+    if device == "cpu":  # CUDA maps more memory than it uses: there the agent's watchdog holds the limit alone
+        _limit_memory(limit_bytes)
     try:
         function, args, kwargs = pickle.loads(call)  # noqa: S301 - made by the user's own app
         step = "The job failed"
@@ -157,8 +163,8 @@ def _failure(error: BaseException, step: str, limit_bytes: int) -> wire.Header:
     text = str(error)
     if _is_out_of_memory(error):
         message = f"The job asked for more memory than its limit of {units.si_bytes(limit_bytes)}."
-        if type(error).__name__ == "OutOfMemoryError":
-            message = "The job asked for more memory than the device has free."
+        if tried := re.search(r"Tried to allocate ([\d.]+ \w+)", text):  # a GPU's memory, where the limit is its size
+            message = f"The device has too little memory free: the job tried to allocate {tried[1]}."
         return {"kind": "error", "error": ("JobOutOfMemory", message, detail)}
     if isinstance(error, ValueError) and step == "The job failed":
         return {"kind": "error", "error": ("ValueError", text[:_MAX_DETAIL], detail)}

@@ -54,6 +54,8 @@ def predict_measure_explain(
         boxes += [_measured_box(comparison.measurement, labels), _ratio_box(comparison, labels)]
     elif waiting:
         boxes.append(_box("waiting", _("Measured"), "…", [waiting]))
+    elif len(prediction.terms) > 1:
+        boxes.append(_terms_box(prediction))
     warnings = comparison.warnings if comparison is not None else ()
     lines = "".join(f'<p class="np-warning">{escape(warning)}</p>' for warning in warnings)
     st.html(f'<div class="np-card">{"".join(boxes)}</div>{lines}')
@@ -120,6 +122,15 @@ def _predicted_box(prediction: Prediction, labels: Labels) -> str:
     detail = prediction.formula if prediction.value is not None else prediction.unknown
     kind = "measured" if labels.reference_was_measured else "predicted"
     return _box(kind, label, prediction.text, [detail], exact=exact, source=prediction.source)
+
+
+def _terms_box(prediction: Prediction) -> str:
+    rows = "".join(
+        f'<tr><td>{escape(term.name)}</td><td class="np-number" title="{term.value!r}">'
+        f"{escape(units.quantity(term.value, prediction.unit if term.unit is None else term.unit))}</td></tr>"
+        for term in prediction.terms
+    )
+    return f'<div class="np-box np-ratio"><table class="np-why">{rows}</table></div>'
 
 
 def _measured_box(measurement: Measurement, labels: Labels) -> str:

@@ -25,24 +25,26 @@ UNEXPLAINED = "#8A9099"
 PART_COLORS = ("#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A5BA6")
 # parameters, gradients, optimizer state, activations (or a master copy, where no activations are shown)
 MEMORY_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
+INK = {"light": "#1b1f24", "dark": "#e8eaed"}
 LECTURE_SCALE = 1.3
 
 
 def show(build: Callable[..., Any], *values: Any, alt_text: str) -> None:
     """Show the chart that ``build(*values)`` makes. ``values`` are hashable: the specification is made once for them."""
     scale = LECTURE_SCALE if inputs.lecture_mode() else 1.0
-    st.vega_lite_chart(spec=_spec(build, values, scale), width="stretch", alt=alt_text)
+    ink = INK["dark" if st.context.theme.type == "dark" else "light"]
+    st.vega_lite_chart(spec=_spec(build, values, scale, ink), width="stretch", alt=alt_text)
 
 
 @functools.lru_cache(maxsize=512)
-def _spec(build: Callable[..., Any], values: tuple[Any, ...], scale: float) -> dict[str, Any]:
+def _spec(build: Callable[..., Any], values: tuple[Any, ...], scale: float, ink: str) -> dict[str, Any]:
     size = round(13 * scale)
     chart = build(*values)
     chart = chart.configure_axis(
         labelFontSize=size, titleFontSize=size, titleFontWeight="normal", labelLimit=260, grid=True
     )
     chart = (
-        chart.configure_text(fontSize=size)
+        chart.configure_text(fontSize=size, color=ink)
         .configure_view(strokeWidth=0)
         .configure_legend(labelFontSize=size, titleFontSize=size)
     )

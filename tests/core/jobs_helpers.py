@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -17,6 +20,8 @@ from core.jobs.client import LocalBackend
 
 # Nothing here is expected to take nearly this long: the bound only keeps a broken test from hanging.
 PATIENCE_SECONDS = 60.0
+
+ROOT = Path(__file__).resolve().parents[2]
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks at Linux processes")
 
@@ -85,3 +90,15 @@ class Own:
     def agent(self) -> Any:
         assert self.backend._agent is not None
         return self.backend._agent
+
+
+def start_app(script: str, *args: str) -> subprocess.Popen[str]:
+    """Run a script as an app of its own."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{Path(__file__).parent}"}
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", script, *args],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
