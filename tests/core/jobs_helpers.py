@@ -94,7 +94,7 @@ class Own:
 
 def start_app(script: str, *args: str) -> subprocess.Popen[str]:
     """Run a script as an app of its own."""
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{Path(__file__).parent}"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", script, *args],
         stdin=subprocess.PIPE,

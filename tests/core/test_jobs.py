@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jobs_functions as functions
 import pytest
-from jobs_helpers import (
+
+from core import jobs
+from tests.core import jobs_functions as functions
+from tests.core.jobs_helpers import (
     PATIENCE_SECONDS,
     finished,
     is_gone,
@@ -22,8 +24,6 @@ from jobs_helpers import (
     until,
     wait_until,
 )
-
-from core import jobs
 
 
 @pytest.fixture(autouse=True)

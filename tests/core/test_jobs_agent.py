@@ -15,10 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jobs_functions as functions
 import psutil
 import pytest
-from jobs_helpers import (
+
+from core import jobs
+from core.jobs import agent_process, wire
+from tests.core import jobs_functions as functions
+from tests.core.jobs_helpers import (
     PATIENCE_SECONDS,
     ROOT,
     Own,
@@ -30,9 +33,6 @@ from jobs_helpers import (
     until,
     wait_until,
 )
-
-from core import jobs
-from core.jobs import agent_process, wire
 
 pytestmark = linux_only
 
@@ -135,7 +135,7 @@ def test_a_killed_waiting_process_is_replaced(own: Own) -> None:
 APP = """
 import sys
 from core import jobs
-import jobs_functions
+from tests.core import jobs_functions
 from core.jobs.backend import get_backend
 job_id = jobs.submit(jobs_functions.say_pid_and_sleep)
 while not (now := jobs.wait(job_id, 5)).records:

@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import jobs_functions as functions
 import pytest
-from jobs_helpers import (
+
+from core import jobs
+from tests.core import jobs_functions as functions
+from tests.core.jobs_helpers import (
     Own,
     error_of,
     finished,
@@ -18,8 +20,6 @@ from jobs_helpers import (
     result_of,
     until,
 )
-
-from core import jobs
 
 # --- limits -----------------------------------------------------------------------------------------------------
 

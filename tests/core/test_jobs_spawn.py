@@ -9,9 +9,9 @@ import sys
 
 import cloudpickle
 import pytest
-from jobs_helpers import PATIENCE_SECONDS, is_gone, linux_only, start_app, wait_until
 
 from core.jobs import process, wire
+from tests.core.jobs_helpers import PATIENCE_SECONDS, is_gone, linux_only, start_app, wait_until
 
 
 @linux_only
@@ -35,7 +35,7 @@ def test_processes_can_be_spawned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 SPAWN = """
 import multiprocessing, sys
-import jobs_functions
+from tests.core import jobs_functions
 context = multiprocessing.get_context("spawn")
 ours, theirs = context.Pipe()
 process = context.Process(target=jobs_functions.end_with_parent, args=(theirs,))
