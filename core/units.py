@@ -91,13 +91,18 @@ def seconds(value: float) -> str:
 
 
 _COUNT_LETTERS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
-_PREFIXES = {"Y": 1e24, "Z": 1e21, "E": 1e18, "P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "K": 1e3, "": 1.0,
-             "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}  # fmt: skip
-_TIME_UNITS = {"s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0, "day": 86400.0,
-               "d": 86400.0, "week": 604800.0, "year": 365.25 * 86400}  # fmt: skip
+_PREFIXES = {
+    "Y": 1e24, "Z": 1e21, "E": 1e18, "P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "K": 1e3,
+    "": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9,
+}  # fmt: skip
+_TIME_UNITS = {
+    "s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0,
+    "d": 86400.0, "day": 86400.0, "week": 604800.0, "year": 365.25 * 86400,
+}  # fmt: skip
 _BINARY_UNITS = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
-_NUMBER = re.compile(r"([-+−]?[0-9][0-9,_ ]*(?:\.[0-9]*)?|[-+−]?\.[0-9]+)(?:[eE]([-+−]?[0-9]{1,3})|\s*[x×*]\s*10\s*\^?\s*([-+−]?[0-9]{1,3}))?",
-                     re.ASCII)  # fmt: skip
+_EXAMPLES = {"s": "400 µs", "B": "2.4 GB", "FLOP": "33 MFLOP", "FLOP/s": "60 GFLOP/s", "parameters": "40 B"}
+_EXPONENT = r"(?:[eE]([-+−]?[0-9]{1,3})|\s*[x×*]\s*10\s*\^?\s*([-+−]?[0-9]{1,3}))?"
+_NUMBER = re.compile(r"([-+−]?[0-9][0-9,_ ]*(?:\.[0-9]*)?|[-+−]?\.[0-9]+)" + _EXPONENT)
 
 
 def parse_quantity(text: str, unit: str) -> float:
@@ -110,7 +115,7 @@ def parse_quantity(text: str, unit: str) -> float:
     >>> parse_quantity("6.3 x 10^24", "FLOP"), parse_quantity("33.5 MFLOPs", "FLOP"), parse_quantity("2.25 GiB", "B")
     (6.3e+24, 33500000.0, 2415919104.0)
     """
-    example = {"s": "400 µs", "B": "2.4 GB", "FLOP": "33 MFLOP", "FLOP/s": "60 GFLOP/s", "parameters": "40 B"}.get(unit, "3.5")
+    example = _EXAMPLES.get(unit, "3.5")
     wrong = ValueError(f"{text[:40]!r} is not a quantity in {unit or 'plain numbers'}; write for example {example}")
     match = _NUMBER.match(text.strip())
     if len(text) > 60 or match is None:

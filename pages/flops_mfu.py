@@ -10,6 +10,7 @@ from core import flops, hardware, jobs, units
 from core.lessons import flops_mfu as lessons
 from core.words import _, plural
 from pages._ui import cards, charts, code_view, frame, inputs, jobs_view, machine, scripts
+from pages._ui.charts import flops_mfu as flops_mfu_charts
 
 PRESETS = {
     _("lecture, CPU"): {"b": 1024, "d": 256, "k": 64},
@@ -51,10 +52,10 @@ def scale() -> None:
             _("GPT-3's training would keep it busy for **{weeks} weeks**.").format(weeks=units.significant(gpt3, 4))
         )
     alt_text = "; ".join(f"{label}: {units.si(value, 'FLOP')}" for label, value, _kind in rows)
-    charts.show(charts.landmarks, tuple(rows), alt_text=alt_text)
+    charts.show(flops_mfu_charts.landmarks, tuple(rows), alt_text=alt_text)
 
 
-@frame.section(_("How many FLOPs is a matrix multiply?"), _("Count"))
+@frame.section(_("How many FLOPs is a matrix multiply?"), _("Count"), needs_torch=True)
 def count() -> None:
     columns = st.columns([1, 1, 1, 2], vertical_alignment="bottom")
     b, d, k = dims(columns)
@@ -71,7 +72,8 @@ def count() -> None:
         return
     exact = flops.exact_matmul_flops(b, d, k)
     message = _(
-        "To the last operation it is (2D − 1)·B·K = **{exact:,}**: the first product of each sum needs no add, which is {less:,} fewer ({share:.2%})."
+        "To the last operation it is (2D − 1)·B·K = **{exact:,}**: the first product of each sum needs no add, "
+        "which is {less:,} fewer ({share:.2%})."
     )
     st.markdown(message.format(exact=exact, less=b * k, share=b * k / (2 * b * d * k)))
     values = {"b": b, "d": d, "k": k}
@@ -115,7 +117,7 @@ def utilization() -> None:
         return
     rows = tuple((name, now.runs[name].flop_per_sec, now.peaks[name].flop_per_sec) for name in now.dtypes)
     alt_text = "; ".join(f"{name}: {units.si(rate, 'FLOP/s')}" for name, rate, _peak in rows)
-    charts.show(charts.rates, rows, alt_text=alt_text)
+    charts.show(flops_mfu_charts.rates, rows, alt_text=alt_text)
     st.caption(_("Solid: achieved. Hollow: the peak, {source}.").format(source=now.peaks[dtype].source))
 
 
@@ -136,7 +138,7 @@ def method() -> None:
         return
     text = _("five cold calls, mean {mean}; warm median {median}")
     alt_text = text.format(mean=run.lecture_time.text, median=run.time.text)
-    charts.show(charts.trial_times, run.time, run.lecture_time, alt_text=alt_text)
+    charts.show(flops_mfu_charts.trial_times, run.time, run.lecture_time, alt_text=alt_text)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import streamlit as st
 from core import flops, hardware, napkin, units
 from core.words import _
 from pages._ui import cards, charts, frame, inputs, scripts
+from pages._ui.charts import napkin as napkin_charts
 
 
 @frame.section(_("How long does it take to train a language model?"), _("Training time"))
@@ -26,7 +27,7 @@ def training_time() -> None:
     if not cards.predict_measure_explain("training_time", prediction, script=scripts.training_time(*settings)):
         return
     alt_text = _("days to train against the number of devices, at three fractions of the peak")
-    charts.show(charts.days_by_devices, *settings, alt_text=alt_text)
+    charts.show(napkin_charts.days_by_devices, *settings, alt_text=alt_text)
 
 
 @frame.section(_("What is the largest model that fits?"), _("Largest model"))
@@ -47,7 +48,7 @@ def largest_model() -> None:
         (one.name, part.name, part.value) for one in napkin.RECIPES.values() for part in napkin.recipe_parts(one)
     )
     alt_text = "; ".join(f"{one.name}: {one.bytes_per_param:g} B" for one in napkin.RECIPES.values())
-    charts.show(charts.recipe_bytes, rows, recipe.name, alt_text=alt_text)
+    charts.show(napkin_charts.recipe_bytes, rows, recipe.name, alt_text=alt_text)
     message = _("Activations come on top: {memory} of memory holds {params} with nothing left for them.")
     total = units.si_bytes(devices * accelerator.memory_bytes)
     st.caption(message.format(memory=total, params=prediction.text))

@@ -120,7 +120,8 @@ def check_matmul(
         seconds = matmul_flops(b, d, k) / positive_number(_("FLOP/s to expect"), expected_flop_per_sec)
         if seconds > limits.max_call_seconds:
             message = _(
-                "one such multiplication would take about {asked} in {dtype}; the limit here is {limit}. Make B, D or K smaller."
+                "one such multiplication would take about {asked} in {dtype}; the limit here is {limit}. "
+                "Make B, D or K smaller."
             )
             limit_text = units.seconds(limits.max_call_seconds)
             raise ValueError(message.format(asked=units.seconds(seconds), dtype=dtype, limit=limit_text))

@@ -50,14 +50,17 @@ class Ceiling:
     def flop_per_sec_at(self, size: int) -> float:
         """What a square of that size reaches: straight lines between the measured sizes, on logarithmic axes.
 
-        A larger square is taken to be no slower than a smaller one: where it was measured so, other work interfered.
+        Where the hardware computes the dtype itself, a larger square is taken to be no slower than a smaller one: where
+        it was measured so, other work interfered. Without instructions for it, larger squares really are slower.
 
         >>> ceiling = Ceiling("fp32", 8e9, 1000, (10, 1000), (2e9, 8e9), 1e-6, True, "")
         >>> [round(ceiling.flop_per_sec_at(n) / 1e9, 2) for n in (10, 100, 1000, 5000)]
         [2.0, 4.0, 8.0, 8.0]
         """
         sizes = (1, *self.sizes)
-        rates = tuple(accumulate((2 / self.call_overhead_seconds, *self.rates), max))
+        rates: tuple[float, ...] = (2 / self.call_overhead_seconds, *self.rates)
+        if self.is_native is not False:
+            rates = tuple(accumulate(rates, max))
         if size >= sizes[-1]:
             return rates[-1]
         above = next(index for index, one in enumerate(sizes) if one > size)

@@ -28,13 +28,17 @@ class Section:
     question: str
     label: str
     show: Callable[[], None]
+    needs_torch: bool = False
 
 
-def section(question: str, label: str) -> Callable[[Callable[[], None]], Section]:
-    """Make a section of a page function. It becomes a fragment: a click inside it recomputes it alone."""
+def section(question: str, label: str, *, needs_torch: bool = False) -> Callable[[Callable[[], None]], Section]:
+    """Make a section of a page function. It becomes a fragment: a click inside it recomputes it alone.
+
+    ``needs_torch`` shows a spinner in the few seconds after the server's start in which torch is not there yet.
+    """
 
     def wrap(function: Callable[[], None]) -> Section:
-        return Section(function.__name__, question, label, function)
+        return Section(function.__name__, question, label, function, needs_torch)
 
     return wrap
 
@@ -96,6 +100,9 @@ def _show(name: str, one: Section, *, alone: bool) -> None:
     if words:
         st.markdown(words)
     inputs.begin_section(one.name)
+    if one.needs_torch and not warm.torch_is_here():
+        with st.spinner(_("Loading torch, once…")):
+            warm.load_torch()
     # Alone on screen a section is a fragment: a click recomputes it and nothing else. On the whole page sections share
     # controls, so a click recomputes them all.
     show = st.fragment(_guarded(one.show)) if alone else _guarded(one.show)

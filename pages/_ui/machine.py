@@ -12,6 +12,7 @@ from core.hardware import Calibration, Device
 from core.words import _
 from pages._ui import inputs, jobs_view
 
+BUSY = 0.15  # of the processor: beyond it a ceiling is no ceiling
 CALIBRATED_DTYPES = ("fp32", "bf16", "fp16", "fp64")
 _known: dict[tuple[str, int], Calibration] = {}
 _jobs: dict[tuple[str, int], str] = {}
@@ -41,6 +42,7 @@ def calibration(device: Device, threads: int) -> Calibration | None:
     with _lock:
         known, job_id = _known.get(key), _jobs.get(key)
     if known is not None:
+        _describe(known, device, threads)
         return known
     if job_id is None:
         job_id = _submit(device, threads)
@@ -48,7 +50,7 @@ def calibration(device: Device, threads: int) -> Calibration | None:
     if now.state == "done":
         with _lock:
             _known[key] = now.result
-        return _known[key]
+        return calibration(device, threads)
     if now.finished:
         st.warning(
             _("The calibration of {name} ended early: {error}").format(name=device.name, error=now.error or now.state)
@@ -76,3 +78,17 @@ def _submit(device: Device, threads: int) -> str:
     with _lock:
         _jobs[device.id, threads] = job_id
     return job_id
+
+
+def _describe(known: Calibration, device: Device, threads: int) -> None:
+    """Say so when the ceilings were taken on a busy machine, and offer to take them again."""
+    busy = known.busy_fraction
+    if busy is not None and busy >= BUSY:
+        message = _(
+            "The ceilings were calibrated while {share:.0%} of the processor went to other work: they are too low."
+        )
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.html(f'<p class="np-warning">{message.format(share=busy)}</p>', width="content")
+            st.button(
+                _("Calibrate again"), key="np_recalibrate", on_click=forget, args=(device, threads), type="tertiary"
+            )

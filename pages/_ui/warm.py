@@ -21,6 +21,7 @@ IDLE_SECONDS = 5.0
 
 _started = threading.Lock()
 _visited = threading.Event()
+_torch_is_here = threading.Event()
 
 
 @contextlib.asynccontextmanager
@@ -49,6 +50,18 @@ def page_is_out() -> None:
     _visited.set()
 
 
+def torch_is_here() -> bool:
+    """Whether torch is imported: True from a few seconds after the server's start."""
+    return _torch_is_here.is_set()
+
+
+def load_torch() -> None:
+    """Import torch; waits for an import that is under way."""
+    import torch  # noqa: F401
+
+    _torch_is_here.set()
+
+
 def _warm() -> None:
     import altair
     import pandas  # noqa: F401
@@ -56,7 +69,6 @@ def _warm() -> None:
     altair.Chart  # noqa: B018  (altair loads its parts lazily)
     _visited.wait(IDLE_SECONDS)
     jobs.warm()
-    import torch  # noqa: F401
-
+    load_torch()
     gc.collect()
     gc.freeze()  # what is imported stays: later collections need not look at it

@@ -12,8 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from core import jobs
 
 
@@ -90,6 +88,8 @@ def ignore_signals_in_c() -> None:
 
 
 def long_matmul() -> None:
+    import torch
+
     x = torch.randn(4096, 4096, dtype=torch.float64)
     while True:
         x = x @ x
@@ -100,6 +100,8 @@ def allocate_numpy_bytes(size_bytes: int) -> int:
 
 
 def allocate_torch_bytes(size_bytes: int) -> int:
+    import torch
+
     return torch.empty(size_bytes, dtype=torch.uint8).numel()
 
 
@@ -131,6 +133,8 @@ def return_bytes(size: int) -> bytes:
 
 def threads_and_matmul() -> tuple[int, float, int]:
     """The threads that torch says it uses, the error of a matmul, and the threads that really ran."""
+    import torch
+
     x = torch.randn(600, 700)
     y = torch.randn(700, 800)
     error = (x @ y - (x.double() @ y.double()).float()).abs().max().item()
@@ -138,6 +142,8 @@ def threads_and_matmul() -> tuple[int, float, int]:
 
 
 def backward() -> float:
+    import torch
+
     x = torch.ones(100, 100, requires_grad=True)
     (x @ x).sum().backward()
     assert x.grad is not None
