@@ -1,0 +1,122 @@
+"""One browser tab without a browser: a session with a Streamlit server over its websocket, on this machine only."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import websockets
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+REPLY_SECONDS = 90.0
+
+
+@dataclass
+class Number:
+    """A number input on the page, in the fragment that a change of it reruns (empty: the whole page)."""
+
+    proto: Any
+    fragment: str
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self.proto.data_type == self.proto.INT)
+
+    def value(self, step: int) -> float:
+        """Another value for every step from 1 on, near the default and within the bounds."""
+        size = 1.0 if self.is_whole else max(abs(self.proto.default), 1.0) / 1e4
+        value = self.proto.default + size * step
+        return value if value <= self.proto.max or not self.proto.has_max else self.proto.default - size * step
+
+
+@dataclass
+class Session:
+    """A visitor of one page. ``query`` is the address after the question mark, kept up to date as a browser does."""
+
+    server: str
+    page: str = ""
+    query: str = ""
+    numbers: dict[str, Number] = field(default_factory=dict)
+    buttons: dict[str, tuple[str, str]] = field(default_factory=dict)  # label to id and fragment
+    sections: list[str] = field(default_factory=list)  # labels of the control that chooses the page's section
+    sections_key: str = ""
+    pages: list[str] = field(default_factory=list)  # what the navigation offers, the start page as ""
+    is_waiting: bool = False  # a fragment that reruns by itself is on the page: a job is running
+    errors: int = 0
+
+    async def open(self) -> float:
+        """Connect and run the page; milliseconds of the run, without the connection."""
+        self.socket = await websockets.connect(
+            self.server.replace("http", "ws", 1) + "/_stcore/stream",
+            subprotocols=[websockets.Subprotocol("streamlit")],
+            max_size=None,
+            compression=None,
+            ping_interval=None,
+            open_timeout=60,
+            proxy=None,
+        )
+        return await self._run(BackMsg())
+
+    async def close(self) -> None:
+        await self.socket.close()
+
+    async def change(self, number: Number, value: float) -> float:
+        """Give a control a value; milliseconds until the server has finished the rerun."""
+        message = BackMsg()
+        state = message.rerun_script.widget_states.widgets.add()
+        state.id = number.proto.id
+        if number.is_whole:
+            state.int_value = int(value)
+        else:
+            state.double_value = float(value)
+        message.rerun_script.fragment_id = number.fragment
+        if key := number.proto.query_param_key:  # a browser writes a bound value into the address by itself
+            self.query = urlencode({**dict(parse_qsl(self.query)), key: f"{value:g}" if value % 1 else int(value)})
+        return await self._run(message)
+
+    async def press(self, label: str) -> float:
+        """Press a button; milliseconds until the server has finished the rerun."""
+        message = BackMsg()
+        state = message.rerun_script.widget_states.widgets.add()
+        state.id, message.rerun_script.fragment_id = self.buttons[label]
+        state.trigger_value = True
+        return await self._run(message)
+
+    async def _run(self, message: BackMsg) -> float:
+        message.rerun_script.page_name = self.page
+        message.rerun_script.query_string = self.query
+        started = time.perf_counter()
+        await self.socket.send(message.SerializeToString())
+        running = self.is_waiting = False
+        while True:
+            forward = ForwardMsg()
+            forward.ParseFromString(await asyncio.wait_for(self.socket.recv(), REPLY_SECONDS))
+            kind = forward.WhichOneof("type")
+            running |= kind == "new_session"
+            if kind == "script_finished" and running:
+                return 1e3 * (time.perf_counter() - started)
+            self._read(kind, forward)
+
+    def _read(self, kind: str, forward: ForwardMsg) -> None:
+        """Keep what a later step needs."""
+        if kind == "page_info_changed":
+            self.query = forward.page_info_changed.query_string
+        elif kind == "navigation":
+            self.pages = ["" if page.is_default else page.url_pathname for page in forward.navigation.app_pages]
+        elif kind == "auto_rerun":
+            self.is_waiting = True
+        elif kind == "delta" and forward.delta.WhichOneof("type") == "new_element":
+            element, fragment = forward.delta.new_element, forward.delta.fragment_id
+            name = element.WhichOneof("type")
+            self.errors += name == "exception"
+            if name == "number_input" and not element.number_input.disabled:
+                self.numbers[element.number_input.id] = Number(element.number_input, fragment)
+            elif name == "button" and not element.button.disabled:
+                self.buttons[element.button.label] = (element.button.id, fragment)
+            elif name == "button_group" and element.button_group.query_param_key.endswith("_section"):
+                self.sections = [option.content for option in element.button_group.options]
+                self.sections_key = element.button_group.query_param_key
