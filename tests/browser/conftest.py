@@ -1,0 +1,121 @@
+"""One server and one browser for all browser tests; for each test a fresh browser context, as of a new visitor."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.browser import chromium
+from tests.browser.student import Student
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 60.0
+TIMEOUT_MS = 40_000  # generous: a condition is waited for as long as a busy machine may need
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running app: its address and what it has written."""
+
+    url: str
+    log: Path
+
+    def tracebacks(self, after: int = 0) -> str:
+        """What was logged from there on, if a traceback is in it."""
+        text = self.log.read_bytes()[after:].decode(errors="replace")
+        return text if "Traceback (most recent call last)" in text else ""
+
+
+@contextmanager
+def running_app(log: Path) -> Iterator[Server]:
+    """The app as a student starts it, on a free port of this machine."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NAPKIN_", "STREAMLIT_"))}
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", "--server.headless=true"]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT)
+    server = Server(f"http://localhost:{port}", log)
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not _answers(f"{server.url}/_stcore/health"):
+            assert process.poll() is None, f"the app ended at its start:\n{log.read_text(errors='replace')}"
+            assert time.monotonic() < deadline, f"the app did not start:\n{log.read_text(errors='replace')}"
+            time.sleep(0.05)
+        yield server
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    """A Chromium without a window. Raises LookupError where there is none."""
+    path = chromium.find()
+    if path is None:
+        raise LookupError("no Chromium: `python -m tests.browser.chromium` brings one")
+    expect.set_options(timeout=TIMEOUT_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=chromium.FLAGS)
+        yield browser
+        browser.close()
+
+
+# The scope is the package: the server and Playwright's event loop are gone before other tests run.
+@pytest.fixture(scope="package")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_app(tmp_path_factory.mktemp("server") / "streamlit.log") as app:
+        yield app
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    if chromium.find() is None and not os.environ.get("CI"):
+        pytest.skip("no Chromium: `python -m tests.browser.chromium` brings one")
+    with running_browser() as started:
+        yield started
+
+
+@pytest.fixture
+def visit(browser: Browser, server: Server) -> Iterator[Callable[..., Student]]:
+    """``visit("flops_mfu", b=64)``: a new visitor opens that address. No test may leave a traceback in the log."""
+    contexts = []
+    before = server.log.stat().st_size
+
+    def new(page: str = "", *, context: dict[str, Any] | None = None, wait: bool = True, **values: Any) -> Student:
+        settings = {"viewport": {"width": 1280, "height": 720}, "reduced_motion": "reduce", **(context or {})}
+        contexts.append(browser.new_context(**settings))
+        contexts[-1].set_default_timeout(TIMEOUT_MS)
+        student = Student(contexts[-1].new_page(), server.url)
+        student.open(page, wait=wait, **values)
+        return student
+
+    yield new
+    for context in contexts:
+        context.close()
+    assert not server.tracebacks(before), server.tracebacks(before)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return response.status == 200
+    except OSError:
+        return False
