@@ -11,6 +11,7 @@ import traceback
 from core import units
 from core.jobs import wire
 from core.jobs.process import JobProcess
+from core.jobs.reporting import MAX_PENDING_BYTES
 from core.jobs.table import Error, Job, JobTable
 
 # How often the watchdog looks at a running job's memory.
@@ -50,6 +51,8 @@ class DeviceThread(threading.Thread):
                 self._run_job(job, process)
             except Exception:  # our mistake; it must not leave the jobs behind this one waiting for ever
                 traceback.print_exc()
+                if process is not None:
+                    process.kill()
                 self._table.finish(job, error=("JobCrashed", "The job could not be run; the app's log says why.", ""))
             process = None
 
@@ -86,7 +89,7 @@ class DeviceThread(threading.Thread):
         }
         wire.send(process.connection, header, [job.call])
         while process.wait_for_message():
-            answer, blobs = wire.receive(process.connection, self._max_message_bytes + 2**20)
+            answer, blobs = wire.receive(process.connection, self._max_message_bytes + 2 * MAX_PENDING_BYTES)
             if answer["kind"] == "progress":
                 self._table.progress(job, answer["fraction"], answer["message"], blobs)
             elif answer["kind"] == "result":

@@ -20,9 +20,11 @@ from core.jobs import wire, worker
 # that has loaded Apple's libraries is unsafe, and Windows cannot fork: there each process loads torch by itself, ahead
 # of its job.
 _LINUX: bool = sys.platform == "linux"
+# Every optimizer imports torch._dynamo, which takes longer than torch itself. A module that is missing is skipped.
+_PRELOAD = os.environ.get("NAPKIN_JOB_PRELOAD", "torch,torch._dynamo,einops,jaxtyping,beartype")
 _CONTEXT: Any = multiprocessing.get_context("forkserver" if _LINUX else "spawn")
 if _LINUX:
-    _CONTEXT.set_forkserver_preload(["torch", "numpy.random", "cloudpickle", "core.jobs.worker"])
+    _CONTEXT.set_forkserver_preload([*_PRELOAD.split(","), "numpy.random", "cloudpickle", "core.jobs.worker"])
 
 # multiprocessing looks at all processes when it starts one, and is not written for two threads at it.
 _multiprocessing_lock = threading.Lock()

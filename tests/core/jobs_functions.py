@@ -141,6 +141,13 @@ def threads_and_matmul() -> tuple[int, float, int]:
     return torch.get_num_threads(), error, len(list(Path("/proc/self/task").iterdir()))
 
 
+def numpy_matmul() -> float:
+    import numpy as np
+
+    x = np.arange(1e6).reshape(1000, 1000) % 7
+    return float((x @ x)[123, 456] - sum(x[123, k] * x[k, 456] for k in range(1000)))
+
+
 def backward() -> float:
     import torch
 

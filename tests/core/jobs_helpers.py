@@ -21,6 +21,9 @@ from core.jobs.client import LocalBackend
 # Nothing here is expected to take nearly this long: the bound only keeps a broken test from hanging.
 PATIENCE_SECONDS = 60.0
 
+# Most of these tests start an agent; loading what only optimizers need would double their time.
+os.environ.setdefault("NAPKIN_JOB_PRELOAD", "torch")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks at Linux processes")

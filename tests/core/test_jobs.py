@@ -142,6 +142,10 @@ def test_torch_uses_all_cores() -> None:
     assert error < 1e-3
 
 
+def test_numpy_works() -> None:
+    assert result_of(functions.numpy_matmul) == 0  # its threads, too, must survive the fork
+
+
 def test_autograd_works() -> None:
     assert result_of(functions.backward) == 2 * 100**3
 
