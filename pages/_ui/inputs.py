@@ -18,13 +18,8 @@ from core.words import _
 
 LECTURE = "lecture"
 PREDICT_FIRST = "predict_first"
-_PAGE, _SECTION, _CONTROLS, _NOTES, _DRAWN = (
-    "_napkin_page",
-    "_napkin_section",
-    "_napkin_controls",
-    "_napkin_notes",
-    "_napkin_drawn",
-)
+_PAGE, _SECTION = "_napkin_page", "_napkin_section"
+_CONTROLS, _NOTES, _DRAWN, _RESETS = "_napkin_controls", "_napkin_notes", "_napkin_drawn", "_napkin_resets"
 _BOUND: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
 
 
@@ -46,6 +41,7 @@ def enter_page(name: str) -> None:
     state = st.session_state
     state.setdefault(_CONTROLS, {})
     state[_DRAWN] = {}
+    set_values(**state.pop(_RESETS, {}))
     coming = state.get(_PAGE) != name
     state[_PAGE], state[_SECTION] = name, ""
     if not coming:
@@ -62,6 +58,12 @@ def enter_page(name: str) -> None:
 def begin_section(name: str) -> None:
     """What follows belongs to that section."""
     st.session_state[_SECTION] = name
+
+
+def first_here(name: str) -> bool:
+    """Whether this section is the first of the whole page to show something that belongs there once."""
+    state = st.session_state
+    return bool(state[_DRAWN].setdefault(name, state[_SECTION]) == state[_SECTION])
 
 
 def choice(
@@ -151,7 +153,7 @@ def switch(label: str, key: str, *, default: bool = False, help: str | None = No
 
 def step(label: str, name: str, total: int) -> int:
     """How many of a number of steps are done, all of them at first: a slider, with a button back and one forward."""
-    key = f"{st.session_state[_PAGE]}_{name}"
+    key = f"{st.session_state[_PAGE]}_{name}_step"
     right = _("a whole number from {low:,} to {high:,}").format(low=0, high=total)
 
     def read(texts: list[str]) -> int | None:
@@ -179,6 +181,8 @@ def hidden(key: str) -> str:
 def presets(choices: dict[str, dict[str, Any]]) -> None:
     """Buttons that set several controls at once."""
     section = st.session_state[_SECTION]
+    if not first_here("np_presets"):
+        return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         for label, values in choices.items():
             name = f"np_preset_{section}_{label}"
@@ -235,23 +239,27 @@ def _show(control: _Control, draw: Callable[[], Any], *, once: bool = False) -> 
     page = "" if key in (LECTURE, PREDICT_FIRST) else state[_PAGE]
     known = state[_CONTROLS].get(key)
     assert known is None or known.page == page, f"the control {key!r} of {known.page} is also on {page}: rename one"
-    section = state[_DRAWN].setdefault(key, state[_SECTION])
-    if section != state[_SECTION] and key in state:
+    if not first_here(key) and key in state:
         if not once:
-            text = control.write(state[key])
-            name = f"np_same_{state[_SECTION]}_{key}"
-            st.text_input(control.label, ", ".join(text) if isinstance(text, list) else text, key=name, disabled=True)
+            written = control.write(state[key])
+            text = ", ".join(written) if isinstance(written, list) else written
+            # The value is part of the name: a control of that name would keep its first value.
+            st.text_input(control.label, text, key=f"np_same_{state[_SECTION]}_{key}_{text}", disabled=True)
         return state[key]
     state[_CONTROLS][key] = _Control(**{**control.__dict__, "page": page})
     if key in state and _not_taken(control, state[key]):
         del state[key]  # kept from when the control took it, as when options depend on another control
     asked = st.query_params.get_all(key) if key not in state else []
     value = draw()
-    if asked and control.read(asked) != value:
-        shown = control.write(value)
+    if asked and control.read(asked) is None:
+        shown = control.write(control.default)
         message = _("The link asked for {label} = “{asked}”. It takes {right}; this page shows {shown}.")
         note = message.format(label=control.label, asked=", ".join(asked)[:40], right=control.right, shown=shown)
-        state[_NOTES][key] = (value, note)
+        state[_NOTES][key] = (control.default, note)
+        if value != control.default:
+            # Streamlit clamps some bad values: the default is the honest answer.
+            state[_RESETS] = {key: control.default}
+            st.rerun()
     return value
 
 

@@ -35,6 +35,8 @@ def button_and_progress(
     refused = _refusal(check)
     job_id = inputs.hidden(key)
     now = jobs.status(job_id) if job_id else None
+    if not inputs.first_here(f"{key}_start"):
+        return now.result if now is not None and now.state == "done" else None
     running = now if now is not None and not now.finished else None
 
     def start() -> None:

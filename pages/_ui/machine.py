@@ -47,10 +47,13 @@ def calibration(device: Device, threads: int) -> Calibration | None:
     if job_id is None:
         job_id = _submit(device, threads)
     now = jobs.status(job_id)
+    first = inputs.first_here("np_calibrating")
     if now.state == "done":
         with _lock:
             _known[key] = now.result
         return calibration(device, threads)
+    if not first:
+        return None
     if now.finished:
         st.warning(
             _("The calibration of {name} ended early: {error}").format(name=device.name, error=now.error or now.state)
@@ -83,7 +86,7 @@ def _submit(device: Device, threads: int) -> str:
 def _describe(known: Calibration, device: Device, threads: int) -> None:
     """Say so when the ceilings were taken on a busy machine, and offer to take them again."""
     busy = known.busy_fraction
-    if busy is not None and busy >= BUSY:
+    if busy is not None and busy >= BUSY and inputs.first_here("np_recalibrate"):
         message = _(
             "The ceilings were calibrated while {share:.0%} of the processor went to other work: they are too low."
         )

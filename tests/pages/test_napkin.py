@@ -1,0 +1,102 @@
+"""The start page: each control's effect, and what it refuses."""
+
+import pytest
+
+from tests.pages.helpers import charts, choose, open_page, press, text_of, value_of
+
+
+def test_the_lectures_first_estimate_greets_the_visitor():
+    app = open_page()
+    assert value_of(app) == "144 days"
+    assert "6 · 70.0 B · 15.0 T / (1,024 · 990 TFLOP/s · 0.5)" in text_of(app)
+    assert len(charts(app)) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        ("params", 7.0, "14.4 days"),
+        ("tokens", 30.0, "288 days"),
+        ("train_devices", 2048, "72.0 days"),
+        ("train_mfu", 1.0, "72.0 days"),
+        ("train_on", "A100 (the lecture's)", "1.25 years"),
+    ],
+)
+def test_each_control_changes_the_days(key, value, shown):
+    app = open_page()
+    before = charts(app)
+    choose(app, key, value)
+    assert value_of(app) == shown
+    assert charts(app) != before
+
+
+def test_the_largest_model_follows_the_recipe():
+    app = open_page()
+    choose(app, "napkin_section", "largest_model")
+    assert value_of(app) == "40.0 B parameters"
+    choose(app, "recipe", "bf16, fp32 moments")
+    assert value_of(app) == "53.3 B parameters"
+    choose(app, "fit_on", "NVIDIA H200 SXM 141GB")
+    assert value_of(app) == "94.0 B parameters"
+    choose(app, "fit_devices", 1)
+    assert value_of(app) == "11.8 B parameters"
+
+
+@pytest.mark.parametrize(
+    ("key", "bad"),
+    [("params", "abc"), ("params", "-5"), ("params", "nan"), ("tokens", "1e999"), ("train_devices", "0"),
+     ("train_devices", "2.5"), ("train_mfu", "7"), ("train_on", "Toaster 3000"), ("napkin_section", "zzz"),
+     ("lecture", "maybe"), ("predict_first", "2")],
+)  # fmt: skip
+def test_a_forged_value_in_the_address_falls_back_with_a_note(key, bad):
+    app = open_page(**{key: bad})
+    assert value_of(app) == "144 days"
+    assert f"“{bad}”" in app.info[0].value
+
+
+def test_a_good_value_in_the_address_is_taken():
+    app = open_page(params="7", train_mfu="0.25")
+    assert value_of(app) == "28.8 days"
+    assert not app.info
+
+
+def test_predict_first_hides_the_answer_until_the_guess():
+    app = open_page()
+    choose(app, "predict_first", True)
+    assert "144 days" not in text_of(app)
+    assert not charts(app)
+    choose(app, "np_guess_training_time", "lots")
+    assert "'lots' is not a quantity in s" in app.warning[0].value
+    choose(app, "np_guess_training_time", "30 days")
+    assert "You guessed 30.0 days: 4.8 times too low against the napkin" in text_of(app)
+    assert value_of(app) == "144 days"
+    choose(app, "params", 7.0)  # another question: another guess
+    assert "14.4 days" not in text_of(app)
+    press(app, "np_guess_training_time_show")
+    assert value_of(app) == "14.4 days"
+
+
+def test_the_switches_hold_on_the_other_page_and_values_survive_the_visit():
+    app = open_page()
+    choose(app, "params", 7.0)
+    choose(app, "predict_first", True)
+    app.switch_page("pages/flops_mfu.py").run()
+    assert app.toggle(key="predict_first").value is True
+    app.switch_page("pages/napkin.py").run()
+    assert app.number_input(key="params").value == 7.0
+
+
+def test_lecture_mode_raises_the_type():
+    app = open_page()
+    before = charts(app)
+    choose(app, "lecture", True)
+    assert any("font-size: 21px" in element.proto.body for element in app.get("html"))
+    assert charts(app) != before
+
+
+def test_the_whole_page_shows_every_section():
+    app = open_page()
+    choose(app, "napkin_section", "all")
+    text = text_of(app)
+    assert "How long does it take to train" in text
+    assert "What is the largest model" in text

@@ -1,0 +1,45 @@
+"""Every *Copy as Python* runs, and prints what its card shows."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+from core import flops, napkin
+from pages._ui import scripts
+from tests.pages.helpers import ROOT
+
+SCRIPTS = {
+    "training_time": (
+        (70e9, 15e12, 1024, 989.5e12, 0.5),
+        [napkin.predict_training_time(70e9, 15e12, 1024, 989.5e12, 0.5).text],
+    ),
+    "max_params": ((8, 80e9, "bf16, fp32 moments"), ["53.3 B parameters"]),
+    "budget": ((8, 989.5e12, 1.0, 1.0), [flops.predict_budget(8, 989.5e12, 1.0).text]),
+    "matmul_count": ((1024, 256, 64), ["33.6 MFLOP", "33488896"]),
+    "matmul_time": ((64, 64, 64, "fp32", "cpu", 1), ["predicted", "measured", "fp32", "1 thread", "unexplained"]),
+}
+
+
+def test_every_script_is_tried():
+    written = {
+        name for name, one in inspect.getmembers(scripts, inspect.isfunction) if one.__module__ == scripts.__name__
+    }
+    assert written == set(SCRIPTS)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_runs_and_prints_what_its_card_shows(name):
+    arguments, expected = SCRIPTS[name]
+    script = getattr(scripts, name)(*arguments)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    for text in expected:
+        assert text in done.stdout
+
+
+def test_an_unknown_peak_can_be_copied_too():
+    script = scripts.budget(8, None, 1.0, 1.0)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert "unknown" in done.stdout
