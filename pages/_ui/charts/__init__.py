@@ -30,7 +30,7 @@ LECTURE_SCALE = 1.3
 
 
 def show(build: Callable[..., Any], *values: Any, alt_text: str) -> None:
-    """Show the chart that ``build(*values)`` makes. The values are hashable: its specification is made once for them."""
+    """Show the chart that ``build(*values)`` makes. The values are hashable; its specification is made once."""
     scale = LECTURE_SCALE if inputs.lecture_mode() else 1.0
     st.vega_lite_chart(spec=_spec(build, values, scale), width="stretch", alt=alt_text)
 
