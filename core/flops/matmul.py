@@ -237,13 +237,14 @@ class _Tf32:
 
 
 def _matrices(b: int, d: int, k: int, dtype: str, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    torch_dtype = _torch_dtype(dtype)
+    kind = torch_dtype(dtype)
     import torch
 
-    return torch.randn(b, d, dtype=torch_dtype, device=device), torch.randn(d, k, dtype=torch_dtype, device=device)
+    return torch.randn(b, d, dtype=kind, device=device), torch.randn(d, k, dtype=kind, device=device)
 
 
-def _torch_dtype(dtype: str) -> torch.dtype:
+def torch_dtype(dtype: str) -> torch.dtype:
+    """torch's dtype of that name; tf32 is a way to multiply fp32 matrices."""
     import torch
 
     return {
