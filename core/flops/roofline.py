@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core import units
-from core.checks import one_of, positive_number, whole_number
+from core.checks import one_of, whole_number
 from core.claims import Comparison, Measurement, Prediction, Term
 from core.flops.matmul import ITEM_BYTES, MatmulLimits, OnProgress, torch_dtype
 from core.words import _
@@ -208,13 +208,3 @@ def _call(name: str, n: int, dtype: str, device: str) -> Callable[[], Any]:
         return lambda: torch.mv(a_NN, x_N, out=y_N)
     b_NN, c_NN = random(n, n), torch.empty(n, n, dtype=kind, device=device)
     return lambda: torch.mm(a_NN, b_NN, out=c_NN)
-
-
-def check_positive_roof(peak_flop_per_sec: float, bytes_per_sec: float, name: str, kind: str) -> Roof:
-    """A roof from figures that may come from a user.
-
-    >>> check_positive_roof(1e12, 1e11, "mine", "promised").ridge_flop_per_byte
-    10.0
-    """
-    peak = positive_number(_("peak FLOP/s"), peak_flop_per_sec)
-    return Roof(name, peak, positive_number(_("bytes per second"), bytes_per_sec), kind)
