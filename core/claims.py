@@ -81,8 +81,9 @@ class Conditions:
         parts = [self.device_name, self.dtype]
         if self.device.startswith("cpu"):
             parts.append(threads)
-        parts.append(f"{self.warmup} warm-up call{'s' if self.warmup != 1 else ''}")
-        parts.append(f"{self.trials:,} trial{'s' if self.trials != 1 else ''}{calls}")
+        if self.window_seconds or self.trials > 1:  # a count is not timed
+            parts.append(f"{self.warmup} warm-up call{'s' if self.warmup != 1 else ''}")
+            parts.append(f"{self.trials:,} trial{'s' if self.trials != 1 else ''}{calls}")
         if self.window_seconds:
             parts.append(f"over {units.seconds(self.window_seconds)}")
         if self.torch_version:

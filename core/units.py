@@ -185,4 +185,5 @@ def quantity(value: float, unit: str) -> str:
         return f"{count(value)} {unit}"
     if unit in ("FLOP", "FLOP/s", "B/s"):
         return si(value, unit)
-    return f"{significant(value)} {unit}".rstrip()
+    text = f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e6 else significant(value)
+    return f"{text} {unit}".rstrip()

@@ -191,12 +191,13 @@ def presets(choices: dict[str, dict[str, Any]]) -> None:
 
 def switches(share: Callable[[], None]) -> None:
     """What every page has beside its title: predict first, lecture, share."""
-    switch(_("Predict first"), PREDICT_FIRST, help=_("Hide each answer until you have guessed it."))
-    switch(_("Lecture"), LECTURE, help=_("Large type, for the back row."))
-    popover: Any = st.popover(_("Share"), key="np_share", on_change="rerun", type="tertiary")
-    if popover.open:
-        with popover:
-            share()
+    with st.container(horizontal=True, vertical_alignment="center", width="content", key="np_switches"):
+        switch(_("Predict first"), PREDICT_FIRST, help=_("Hide each answer until you have guessed it."))
+        switch(_("Lecture"), LECTURE, help=_("Large type, for the back row."))
+        popover: Any = st.popover(_("Share"), key="np_share", on_change="rerun", type="tertiary")
+        if popover.open:
+            with popover:
+                share()
 
 
 def lecture_mode() -> bool:

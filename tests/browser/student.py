@@ -65,6 +65,11 @@ class Student:
         self.page.get_by_test_id("stTopNavSection").filter(has_text=group).first.click()
         self.page.get_by_test_id("stTopNavDropdownLink").filter(has_text=title).first.click()
 
+    def open_menu(self) -> None:
+        """Streamlit's own menu, in the corner."""
+        self.page.get_by_test_id("stMainMenuButton").click()
+        expect(self.page.get_by_test_id("stMainMenuList")).to_be_visible()
+
     # Controls
 
     def control(self, key: str) -> Locator:
@@ -159,6 +164,13 @@ class Student:
         self.ready_to_measure()
         self.button("Measure").click()
         self.expect_measured()
+
+    def measure_all(self) -> None:
+        """Measure on the whole page: every section that needs the measurement shows it."""
+        self.ready_to_measure()
+        self.button("Measure").click()
+        expect(self.measured).not_to_have_count(1, timeout=90_000)
+        expect(self.page.locator(".np-measured .np-label").filter(has_text="Achieved")).to_be_visible(timeout=90_000)
 
     def expect_measured(self) -> None:
         expect(self.measured).to_be_visible(timeout=90_000)
