@@ -1,0 +1,58 @@
+"""Gradients: the graph that autograd builds, what backward leaves in .grad, and what it costs (CS336 §5.5, §5.6)."""
+
+from core.gradients.graph import (
+    COMPUTED,
+    BackwardEdge,
+    Graph,
+    Node,
+    Operation,
+    explain_graph,
+    gradient_by_hand,
+    kept_grad,
+)
+from core.gradients.inputs import MAX_LENGTH, MAX_MAGNITUDE, check_quadratic, check_vector
+from core.gradients.two_layers import (
+    MAX_DIM,
+    MAX_LAYERS,
+    BackwardMatmul,
+    DepthRatio,
+    backward_matmuls,
+    backward_ratio,
+    check_network,
+    compare_backward_flops,
+    count_backward,
+    forward_flops,
+    network_bytes,
+    predict_backward_flops,
+    ratios_by_depth,
+    torch_backward_flops,
+)
+
+__all__ = [
+    "COMPUTED",
+    "MAX_DIM",
+    "MAX_LAYERS",
+    "MAX_LENGTH",
+    "MAX_MAGNITUDE",
+    "BackwardEdge",
+    "BackwardMatmul",
+    "DepthRatio",
+    "Graph",
+    "Node",
+    "Operation",
+    "backward_matmuls",
+    "backward_ratio",
+    "check_network",
+    "check_quadratic",
+    "check_vector",
+    "compare_backward_flops",
+    "count_backward",
+    "explain_graph",
+    "forward_flops",
+    "gradient_by_hand",
+    "kept_grad",
+    "network_bytes",
+    "predict_backward_flops",
+    "ratios_by_depth",
+    "torch_backward_flops",
+]
