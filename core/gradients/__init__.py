@@ -1,5 +1,14 @@
 """Gradients: the graph that autograd builds, what backward leaves in .grad, and what it costs (CS336 §5.5, §5.6)."""
 
+from core.gradients.check import (
+    LOSSES,
+    METHODS,
+    STEPS,
+    DifferenceCurve,
+    DifferencePoint,
+    FiniteDifferenceCheck,
+    finite_difference_check,
+)
 from core.gradients.graph import (
     COMPUTED,
     BackwardEdge,
@@ -11,6 +20,18 @@ from core.gradients.graph import (
     kept_grad,
 )
 from core.gradients.inputs import MAX_LENGTH, MAX_MAGNITUDE, check_quadratic, check_vector
+from core.gradients.semantics import (
+    Held,
+    Trace,
+    TraceStep,
+    accumulation,
+    all_traces,
+    detach,
+    no_grad,
+    retain_grad,
+    second_backward,
+    zero_grad,
+)
 from core.gradients.two_layers import (
     MAX_DIM,
     MAX_LAYERS,
@@ -30,16 +51,27 @@ from core.gradients.two_layers import (
 
 __all__ = [
     "COMPUTED",
+    "LOSSES",
     "MAX_DIM",
     "MAX_LAYERS",
     "MAX_LENGTH",
     "MAX_MAGNITUDE",
+    "METHODS",
+    "STEPS",
     "BackwardEdge",
     "BackwardMatmul",
     "DepthRatio",
+    "DifferenceCurve",
+    "DifferencePoint",
+    "FiniteDifferenceCheck",
     "Graph",
+    "Held",
     "Node",
     "Operation",
+    "Trace",
+    "TraceStep",
+    "accumulation",
+    "all_traces",
     "backward_matmuls",
     "backward_ratio",
     "check_network",
@@ -47,12 +79,18 @@ __all__ = [
     "check_vector",
     "compare_backward_flops",
     "count_backward",
+    "detach",
     "explain_graph",
+    "finite_difference_check",
     "forward_flops",
     "gradient_by_hand",
     "kept_grad",
     "network_bytes",
+    "no_grad",
     "predict_backward_flops",
     "ratios_by_depth",
+    "retain_grad",
+    "second_backward",
     "torch_backward_flops",
+    "zero_grad",
 ]

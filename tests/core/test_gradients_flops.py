@@ -1,4 +1,4 @@
-"""Backward's FLOPs: the lecture's counts, each multiplication against torch's gradient, the total against its counter."""
+"""Backward's FLOPs: the lecture's counts, each multiplication against torch's gradient, totals against its counter."""
 
 import itertools
 from fractions import Fraction
