@@ -28,8 +28,8 @@ _NO_ARITHMETIC = {
     "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "zeros", "zeros_like", "new_zeros",
     "ones", "ones_like", "new_ones", "full", "full_like", "new_full", "fill", "fill_", "zero_", "arange",
     "scalar_tensor", "clone", "copy", "copy_", "_to_copy", "lift_fresh", "lift_fresh_copy", "_unsafe_view",
-    "_reshape_copy", "resize_", "set_", "squeeze_", "unsqueeze_", "t_", "transpose_", "detach_", "_local_scalar_dense", "device",
-    "_linalg_check_errors", "cat", "stack",
+    "_reshape_copy", "resize_", "set_", "squeeze_", "unsqueeze_", "t_", "transpose_", "detach_", "_local_scalar_dense",
+    "device", "_linalg_check_errors", "cat", "stack",
 }  # fmt: skip
 # Kernels whose inside is matrix multiplies or sums of products, without a formula here: where one of them ran, the
 # total is too low by more than elementwise work.
