@@ -139,7 +139,7 @@ def _unit_scale(suffix: str, unit: str) -> float | None:
     )
     if unit == "s" and (singular or "s") in _TIME_UNITS:
         return _TIME_UNITS[singular or "s"]
-    if unit in ("parameters", "tokens"):
+    if unit in ("parameters", "tokens", "GPU-hours"):
         return _COUNT_LETTERS.get(suffix.removesuffix(unit).strip(), 1.0 if suffix == unit else None)
     if unit == "B" and singular in _BINARY_UNITS:
         return _BINARY_UNITS[singular]
@@ -181,9 +181,11 @@ def quantity(value: float, unit: str) -> str:
         return seconds(value)
     if unit == "B":
         return si_bytes(value)
-    if unit in ("parameters", "tokens"):
+    if unit in ("parameters", "tokens", "GPU-hours"):
         return f"{count(value)} {unit}"
-    if unit in ("FLOP", "FLOP/s", "B/s"):
+    if unit == "$":
+        return f"{float(f'{value:.2e}'):,.0f} $" if abs(value) >= 100 else f"{value:.2f} $"
+    if unit in ("FLOP", "FLOP/s", "B/s", "Wh"):
         return si(value, unit)
     text = f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e6 else significant(value)
     return f"{text} {unit}".rstrip()

@@ -1,11 +1,28 @@
-"""The start page: what Napkin is about, in two estimates that need no torch (CS336 lecture 2, §2)."""
+"""The start page: the lecture's two estimates, and how such estimates fit what was published (CS336 lecture 2, §2)."""
 
 import streamlit as st
 
 from core import flops, hardware, napkin, units
 from core.words import _
-from pages._ui import cards, charts, frame, inputs, scripts
+from pages._ui import cards, charts, frame, inputs, scripts, tour
 from pages._ui.charts import napkin as napkin_charts
+
+H100 = "H100 (the lecture's)"
+H100_WATTS = 700.0  # NVIDIA H100 SXM5 data sheet: the most it draws
+PRESETS = {
+    _("lecture: 70B on 15T"): {
+        "params": 70.0, "tokens": 15.0, "train_devices": 1024, "train_on": H100, "train_mfu": 0.5,
+    },
+    _("GPT-3 on 8 H100, MFU 1"): {
+        "params": 174.6, "tokens": 0.3, "train_devices": 8, "train_on": H100, "train_mfu": 1.0,
+    },
+    _("GPT-3 on 8 H100, MFU 0.5"): {
+        "params": 174.6, "tokens": 0.3, "train_devices": 8, "train_on": H100, "train_mfu": 0.5,
+    },
+    _("Llama 3.1 405B"): {
+        "params": 405.0, "tokens": 15.6, "train_devices": 16384, "train_on": H100, "train_mfu": 0.4,
+    },
+}  # fmt: skip
 
 
 @frame.section(_("How long does it take to train a language model?"), _("Training time"))
@@ -22,12 +39,33 @@ def training_time() -> None:
         peak = peaks[inputs.select(_("Accelerator (bf16)"), "train_on", list(peaks))]
     with columns[4]:
         mfu = inputs.real_number("MFU", "train_mfu", 0.5, 0.01, 1.0)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        inputs.presets(PRESETS)
+        priced = inputs.switch(_("Energy and cost"), "priced")
     settings = (billions * 1e9, trillions * 1e12, devices, peak.flop_per_sec, mfu)
     prediction = napkin.predict_training_time(*settings)
     if not cards.predict_measure_explain("training_time", prediction, script=scripts.training_time(*settings)):
         return
+    if priced:
+        energy_and_cost(devices, prediction.value)
     alt_text = _("days to train against the number of devices, at three fractions of the peak")
     charts.show(napkin_charts.days_by_devices, *settings, alt_text=alt_text)
+
+
+def energy_and_cost(devices: int, seconds: float) -> None:
+    """What the training takes from the grid and from the budget."""
+    columns = st.columns(3)
+    with columns[0]:
+        watts = inputs.real_number(
+            _("Watts each"), "watts", float(sheet.tdp_watts or 700) if sheet else 700.0, 1.0, 5000.0
+        )
+    with columns[1]:
+        pue = inputs.real_number(_("PUE: what the building adds"), "pue", 1.1, 1.0, 3.0)
+    with columns[2]:
+        price = inputs.real_number(_("Dollars for a device and hour"), "price", 2.5, 0.01, 1000.0)
+    energy = napkin.predict_energy(devices, watts, seconds, pue)
+    cost = napkin.predict_cost(devices, price, seconds)
+    cards.predictions([energy, cost])
 
 
 @frame.section(_("What is the largest model that fits?"), _("Largest model"))
@@ -44,21 +82,70 @@ def largest_model() -> None:
     script = scripts.max_params(devices, accelerator.memory_bytes, recipe.name)
     if not cards.predict_measure_explain("largest_model", prediction, script=script):
         return
-    rows = tuple(
-        (one.name, part.name, part.value) for one in napkin.RECIPES.values() for part in napkin.recipe_parts(one)
-    )
-    alt_text = "; ".join(f"{one.name}: {one.bytes_per_param:g} B" for one in napkin.RECIPES.values())
+    recipes = napkin.RECIPES.values()
+    rows = tuple((one.name, part.name, part.value) for one in recipes for part in napkin.recipe_parts(one))
+    alt_text = "; ".join(f"{one.name}: {one.bytes_per_param:g} B" for one in recipes)
     charts.show(napkin_charts.recipe_bytes, rows, recipe.name, alt_text=alt_text)
     message = _("Activations come on top: {memory} of memory holds {params} with nothing left for them.")
     total = units.si_bytes(devices * accelerator.memory_bytes)
     st.caption(message.format(memory=total, params=prediction.text))
 
 
-@frame.section(_("Where does the lecture go from here?"), _("Tour"))
-def tour() -> None:
-    st.page_link(
-        "pages/flops_mfu.py", label=_("FLOPs & MFU: count a matrix multiply, time it here, explain the difference")
+@frame.section(_("Does the napkin fit what was published?"), _("Published runs"))
+def published_runs() -> None:
+    runs = {run.model: run for run in napkin.published_runs() if run.gpu_hours is not None and not run.is_benchmark}
+    columns = st.columns([1, 2])
+    with columns[0]:
+        mfu = inputs.real_number(_("MFU that the napkin assumes"), "assumed_mfu", 0.4, 0.01, 1.0)
+    with columns[1]:
+        run = runs[inputs.select(_("Training"), "run", list(runs), default="Llama 3.1 405B")]
+    comparison = napkin.compare_gpu_hours(run, mfu)
+    script = scripts.gpu_hours(run.model, mfu)
+    labels = cards.Labels(measured=_("Reported GPU-hours"), ratio=_("Reported over predicted"))
+    if not cards.predict_measure_explain(
+        "gpu_hours", comparison.prediction, comparison, script=script, labels=labels, draw=False
+    ):
+        return
+    message = _("These hours imply an MFU of **{implied:.1%}**; reported: {reported}.")
+    st.markdown(message.format(implied=run.implied_mfu, reported=run.reported or _("none")))
+    points = tuple(
+        (
+            one.model,
+            one.predicted_gpu_hours(mfu),
+            one.gpu_hours,
+            one.implied_mfu,
+            one.is_doubtful,
+            one.model == run.model,
+        )
+        for one in runs.values()
     )
+    charts.show(napkin_charts.gpu_hours, points, alt_text=_("reported GPU-hours against predicted ones, log-log"))
+    with st.expander(_("All rows, with their sources and doubts")):
+        charts.table(napkin.published_table(), _("published trainings and benchmarks"))
 
 
-frame.page("napkin", _("Napkin"), [training_time, largest_model, tour])
+@frame.section(_("Why do two reports of one training give two MFUs?"), _("Two MFUs"))
+def two_mfus() -> None:
+    name = inputs.choice(_("Report"), "throughput", list(napkin.THROUGHPUTS))
+    one = napkin.THROUGHPUTS[name]
+    comparison = napkin.compare_throughput(one)
+    labels = cards.Labels(predicted=_("MFU by 6N alone"), measured=_("MFU as reported"), ratio=_("Reported over 6N"))
+    if not cards.predict_measure_explain(
+        "throughput", comparison.prediction, comparison, script=scripts.throughput(name), labels=labels
+    ):
+        return
+    by_hours = next((run for run in napkin.published_runs() if run.model == name and run.implied_mfu), None)
+    if by_hours is not None:
+        message = _(
+            "By its GPU-hours the whole training used **{hours:.1%}**: they hold restarts, checkpoints, evaluation and "
+            "idle machines; a step holds none of that."
+        )
+        st.markdown(message.format(hours=by_hours.implied_mfu))
+
+
+@frame.section(_("Where does the lecture go from here?"), _("Tour"))
+def stops() -> None:
+    tour.show()
+
+
+frame.page("napkin", _("Napkin"), [training_time, largest_model, published_runs, two_mfus, stops])

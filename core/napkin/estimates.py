@@ -107,15 +107,30 @@ def predict_training_time(
     return Prediction(_("time to train"), days * SECONDS_PER_DAY, "s", formula, terms, _("CS336 lecture 2, §2"))
 
 
-def training_energy(num_devices: int, watts_per_device: float, days: float, pue: float = 1.1) -> float:
-    """Kilowatt-hours of a training: devices at their power for so many days, times what the building adds (PUE).
+def predict_energy(num_devices: int, watts_per_device: float, seconds: float, pue: float) -> Prediction:
+    """Energy of a training: every device at its power all the time, times what the building adds (PUE).
 
-    >>> round(training_energy(1024, 700, 143.93, pue=1.1))
-    2723662
+    >>> predict_energy(1024, 700, 144 * 86400, 1.1).text
+    '2.72 GWh'
     """
     devices = whole_number(_("number of devices"), num_devices, 1, 10**7)
-    watts = positive_number(_("watts"), watts_per_device) * positive_number("PUE", pue)
-    return devices * watts * positive_number(_("days"), days) * 24 / 1000
+    hours = positive_number(_("seconds"), seconds) / 3600
+    watt_hours = devices * positive_number(_("watts"), watts_per_device) * hours * positive_number("PUE", pue)
+    formula = f"{devices:,} · {watts_per_device:,g} W · {hours:,.4g} h · {pue:g}"
+    return Prediction(_("energy"), watt_hours, "Wh", formula)
+
+
+def predict_cost(num_devices: int, dollars_per_device_hour: float, seconds: float) -> Prediction:
+    """Cost of renting the devices for that time.
+
+    >>> predict_cost(1024, 2.5, 144 * 86400).text
+    '8,850,000 $'
+    """
+    devices = whole_number(_("number of devices"), num_devices, 1, 10**7)
+    hours = positive_number(_("seconds"), seconds) / 3600
+    price = positive_number(_("dollars for a device and hour"), dollars_per_device_hour)
+    formula = f"{devices:,} · {hours:,.4g} h · {price:g} $"
+    return Prediction(_("cost"), devices * hours * price, "$", formula)
 
 
 def max_params(memory_bytes: float, bytes_per_param: float) -> float:

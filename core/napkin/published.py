@@ -7,6 +7,7 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
+from core import units
 from core.checks import positive_number, whole_number
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
 from core.napkin.estimates import FLOPS_PER_PARAM_AND_TOKEN
@@ -128,12 +129,13 @@ def compare_gpu_hours(run: PublishedRun, mfu: float) -> Comparison | None:
     """
     if run.gpu_hours is None or run.implied_mfu is None:
         return None
-    formula = f"6 · {run.active_params:.4g} · {run.num_tokens:.4g} / ({run.peak_flop_per_sec:.5g} · {mfu:g} · 3600)"
-    prediction = Prediction("GPU-hours", run.predicted_gpu_hours(mfu), "h", formula, source=run.source)
+    work = f"6 · {units.count(run.active_params)} · {units.count(run.num_tokens)}"
+    formula = f"{work} / ({units.si(run.peak_flop_per_sec, 'FLOP/s')} · {mfu:g} · 3,600 s)"
+    prediction = Prediction("GPU-hours", run.predicted_gpu_hours(mfu), "GPU-hours", formula, source=run.source)
     conditions = Conditions(
         run.accelerator, run.accelerator, "bf16", threads=0, warmup=0, trials=1, notes=(run.source,)
     )
-    measurement = Measurement("GPU-hours", (run.gpu_hours,), "h", conditions)
+    measurement = Measurement("GPU-hours", (run.gpu_hours,), "GPU-hours", conditions)
     note = _("the hours imply {implied:.1%} of the peak, the napkin assumed {mfu:.1%}")
     part = Term(
         _("a different MFU"),
@@ -141,3 +143,23 @@ def compare_gpu_hours(run: PublishedRun, mfu: float) -> Comparison | None:
         note.format(implied=run.implied_mfu, mfu=mfu),
     )
     return Comparison(prediction, measurement, (part,))
+
+
+def published_table() -> tuple[dict[str, object], ...]:
+    """All rows for a table: what was reported, what follows, how far it can be trusted."""
+    return tuple(
+        {
+            _("model"): run.model,
+            _("kind"): _("benchmark") if run.is_benchmark else _("training"),
+            _("active parameters"): run.active_params,
+            _("tokens"): run.num_tokens,
+            _("accelerator"): run.accelerator,
+            _("GPU-hours"): run.gpu_hours,
+            _("implied MFU"): None if run.implied_mfu is None else round(run.implied_mfu, 3),
+            _("reported"): run.reported,
+            _("status"): run.status,
+            _("source"): run.source,
+            _("notes"): run.notes,
+        }
+        for run in published_runs()
+    )

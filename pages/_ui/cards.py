@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -67,6 +68,12 @@ def predict_measure_explain(
             _difference_in_words(key, comparison)
         _copy_as_python(key, script)
     return True
+
+
+def predictions(claims: Sequence[Prediction]) -> None:
+    """Further predictions that follow from a card's, side by side."""
+    boxes = "".join(_predicted_box(claim, Labels()) for claim in claims)
+    st.html(f'<div class="np-card np-three">{boxes}</div>')
 
 
 def _draw_difference(comparison: Comparison) -> None:

@@ -21,6 +21,29 @@ print(prediction.text, "=", prediction.formula)
 """
 
 
+def gpu_hours(model: str, mfu: float) -> str:
+    """The GPU-hours of a published training, predicted and reported."""
+    return f"""from core import napkin
+
+run = next(run for run in napkin.published_runs() if run.model == {model!r})
+comparison = napkin.compare_gpu_hours(run, {mfu!r})
+print("predicted", comparison.prediction.text, "=", comparison.prediction.formula)
+print("reported", comparison.measurement.text, "which implies an MFU of", round(run.implied_mfu, 3))
+"""
+
+
+def throughput(name: str) -> str:
+    """The MFU of a step by 6N alone, and as it was reported."""
+    return f"""from core import napkin
+
+comparison = napkin.compare_throughput(napkin.THROUGHPUTS[{name!r}])
+print("6N alone", comparison.prediction.text, "=", comparison.prediction.formula)
+print("reported", comparison.measurement.text)
+for part in comparison.parts:
+    print(f"  {{part.name}}: {{part.value:.3g}} ({{part.note}})")
+"""
+
+
 def budget(devices: int, peak_flop_per_sec: float | None, weeks: float, mfu: float) -> str:
     """The FLOPs of a cluster."""
     return f"""from core import flops

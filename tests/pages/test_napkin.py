@@ -100,3 +100,49 @@ def test_the_whole_page_shows_every_section():
     text = text_of(app)
     assert "How long does it take to train" in text
     assert "What is the largest model" in text
+
+
+def test_presets_set_every_control():
+    app = open_page()
+    press(app, "np_preset_training_time_GPT-3 on 8 H100, MFU 1")
+    assert value_of(app) == "1.26 years"  # 65.7 weeks with 174.6 B parameters
+    press(app, "np_preset_training_time_lecture: 70B on 15T")
+    assert value_of(app) == "144 days"
+
+
+def test_energy_and_cost_follow_their_inputs():
+    app = choose(open_page(), "priced", True)
+    assert "2.72 GWh" in text_of(app)
+    assert "8,840,000 $" in text_of(app)
+    choose(app, "watts", 350.0)
+    assert "1.36 GWh" in text_of(app)
+    choose(app, "price", 5.0)
+    assert "17,700,000 $" in text_of(app)
+    choose(app, "pue", 2.2)
+    assert "2.72 GWh" in text_of(app)
+
+
+def test_a_published_run_is_compared_with_the_napkin():
+    app = choose(open_page(), "napkin_section", "published_runs")
+    assert (value_of(app), value_of(app, "measured")) == ("26.6 M GPU-hours", "30.8 M GPU-hours")
+    assert "34.5%" in text_of(app)
+    choose(app, "assumed_mfu", 0.2)
+    assert value_of(app) == "53.2 M GPU-hours"
+    choose(app, "run", "MPT-7B")
+    assert value_of(app, "measured") == "100 K GPU-hours"
+    assert app.dataframe[0].value.shape[0] == 33
+
+
+def test_the_attention_explains_the_second_mfu():
+    app = choose(open_page(), "napkin_section", "two_mfus")
+    assert (value_of(app), value_of(app, "measured")) == ("45.7 %", "45.7 %")
+    assert "30.4%" in text_of(app)
+    choose(app, "throughput", "MPT-7B, T = 65,536")
+    assert (value_of(app), value_of(app, "measured"), value_of(app, "ratio")) == ("8.21 %", "28.6 %", "3.48×")
+
+
+def test_the_tour_links_what_is_there():
+    app = choose(open_page(), "napkin_section", "stops")
+    links = [element.proto for element in app.get("page_link")]
+    assert any(link.label.endswith("2·B·D·K") for link in links)
+    assert all(link.page in ("", "napkin", "flops_mfu", "gradients") for link in links)

@@ -61,3 +61,33 @@ def recipe_bytes(rows: tuple[tuple[str, str, float], ...], chosen: str) -> Any:
     )  # fmt: skip
     labels = alt.Chart(totals).mark_text(align="left", dx=6, fontWeight="bold").encode(y=y, x="bytes:Q", text="label:N")
     return alt.layer(bars, labels).properties(height=alt.Step(42))
+
+
+def gpu_hours(points: tuple[tuple[str, float, float, float, bool, bool], ...]) -> Any:
+    """Reported against predicted GPU-hours, log-log, with the line on which they agree; doubtful rows are crosses."""
+    import altair as alt
+    import pandas as pd
+
+    columns = ["model", "predicted", "reported", "mfu", "doubtful", "chosen"]
+    data = pd.DataFrame(points, columns=columns)
+    low, high = data[["predicted", "reported"]].min().min() / 2, data[["predicted", "reported"]].max().max() * 2
+    scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    axis = alt.Axis(format="~s", tickCount=6)
+    x = alt.X("predicted:Q", scale=scale, title=_("predicted GPU-hours (log)"), axis=axis)
+    y = alt.Y("reported:Q", scale=scale, title=_("reported GPU-hours (log)"), axis=axis)
+    agree = pd.DataFrame({"predicted": [low, high], "reported": [low, high]})
+    line = alt.Chart(agree).mark_line(strokeDash=[5, 4], color=UNEXPLAINED).encode(x=x, y=y)
+    marks = alt.Chart(data).mark_point(filled=True, opacity=0.9).encode(
+        x=x, y=y,
+        shape=alt.condition("datum.doubtful", alt.value("cross"), alt.value("circle")),
+        size=alt.condition("datum.chosen", alt.value(260), alt.value(70)),
+        color=alt.condition("datum.chosen", alt.value(CLAIM), alt.value(UNEXPLAINED)),
+        tooltip=["model:N", alt.Tooltip("predicted:Q", format=",.3s"), alt.Tooltip("reported:Q", format=",.3s"),
+                 alt.Tooltip("mfu:Q", format=".1%", title=_("implied MFU"))],
+    )  # fmt: skip
+    names = (
+        alt.Chart(data[data["chosen"]])
+        .mark_text(align="right", dx=-12, fontWeight="bold")
+        .encode(x=x, y=y, text="model:N")
+    )
+    return alt.layer(line, marks, names).properties(height=290)
