@@ -56,9 +56,7 @@ def energy_and_cost(devices: int, seconds: float) -> None:
     """What the training takes from the grid and from the budget."""
     columns = st.columns(3)
     with columns[0]:
-        watts = inputs.real_number(
-            _("Watts each"), "watts", float(sheet.tdp_watts or 700) if sheet else 700.0, 1.0, 5000.0
-        )
+        watts = inputs.real_number(_("Watts each"), "watts", H100_WATTS, 1.0, 5000.0)
     with columns[1]:
         pue = inputs.real_number(_("PUE: what the building adds"), "pue", 1.1, 1.0, 3.0)
     with columns[2]:
