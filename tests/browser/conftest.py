@@ -22,7 +22,7 @@ from tests.browser.student import Student
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60.0
-TIMEOUT_MS = 40_000  # generous: a condition is waited for as long as a busy machine may need
+TIMEOUT_MS = 30_000  # generous: a condition is waited for as long as a busy machine may need
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Server:
 
     url: str
     log: Path
+    process: subprocess.Popen[bytes]
 
     def tracebacks(self, after: int = 0) -> str:
         """What was logged from there on, if a traceback is in it."""
@@ -48,7 +49,7 @@ def running_app(log: Path) -> Iterator[Server]:
     command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", "--server.headless=true"]
     with log.open("wb") as out:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT)
-    server = Server(f"http://localhost:{port}", log)
+    server = Server(f"http://localhost:{port}", log, process)
     try:
         deadline = time.monotonic() + START_SECONDS
         while not _answers(f"{server.url}/_stcore/health"):
@@ -94,7 +95,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def visit(browser: Browser, server: Server) -> Iterator[Callable[..., Student]]:
+def visit(browser: Browser, server: Server, request: pytest.FixtureRequest) -> Iterator[Callable[..., Student]]:
     """``visit("flops_mfu", b=64)``: a new visitor opens that address. No test may leave a traceback in the log."""
     contexts = []
     before = server.log.stat().st_size
@@ -110,7 +111,9 @@ def visit(browser: Browser, server: Server) -> Iterator[Callable[..., Student]]:
     yield new
     for context in contexts:
         context.close()
-    assert not server.tracebacks(before), server.tracebacks(before)
+    assert server.process.poll() is None, f"the app ended with {server.process.returncode}"
+    if not request.node.get_closest_marker("xfail"):
+        assert not server.tracebacks(before), server.tracebacks(before)
 
 
 def _answers(url: str) -> bool:

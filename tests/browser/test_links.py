@@ -1,0 +1,119 @@
+"""The address holds what is on screen: shared, copied, left with Back and found again; all that it loads is local."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+SECTIONS = {
+    "": ("Training time", "Largest model", "Tour", "Whole page"),
+    "flops_mfu": ("Scale", "Count", "Measure", "MFU", "Timing", "Whole page"),
+}
+
+
+@pytest.mark.parametrize("page", SECTIONS)
+def test_everything_comes_from_this_machine_and_no_section_breaks(visit, page):
+    student = visit(page)
+    for label in SECTIONS[page]:
+        student.section(label)
+        student.settle()
+        student.expect_whole()
+    student.share_link()
+    student.open_menu()
+    hosts = {urlsplit(url).hostname for url in student.requests if not url.startswith(("data:", "blob:"))}
+    assert hosts <= {"localhost", "127.0.0.1"}, [url for url in student.requests if "//localhost" not in url]
+    assert not student.errors
+
+
+def test_a_shared_link_and_the_address_bar_show_the_same_page(visit):
+    student = visit("flops_mfu")
+    student.section("Measure")
+    student.ready_to_measure()
+    student.set_number("b", 512)
+    student.expect_value("b", "512")
+    student.choose_dtypes("bf16", "fp32")
+    student.turn("Predict first", on=True)
+    student.button("Show").click()
+    expect(student.predicted).to_be_visible()
+    predicted = student.predicted.inner_text()
+    student.expect_value("predict_first", "true")
+    link = student.share_link()
+    for address in (link, student.page.url):
+        other = visit("flops_mfu")
+        other.open_link(address)
+        expect(other.question).to_have_text("How long does it take on this machine?")
+        expect(other.toggle("Predict first")).to_be_checked()
+        expect(other.field("b")).to_have_value("512")
+        pressed = other.control("dtypes").locator("[aria-pressed=true]")
+        assert sorted(pressed.all_inner_texts()) == ["bf16", "fp32"]
+        expect(other.button("Measure")).to_be_visible()
+        expect(other.predicted).to_have_count(0)
+        other.button("Show").click()
+        expect(other.predicted).to_have_text(predicted)
+        expect(other.notes).to_have_count(0)
+        other.expect_whole()
+
+
+def test_a_link_to_a_measurement_shows_it_to_others(visit):
+    student = visit("flops_mfu", flops_mfu_section="Measure", b=200)
+    student.measure()
+    measured = student.measured.inner_text()
+    other = visit("flops_mfu")
+    other.open_link(student.share_link())
+    expect(other.measured).to_have_text(measured)
+
+
+def test_back_and_forward_and_the_menu_keep_the_values(visit):
+    student = visit("flops_mfu")
+    student.section("Count")
+    student.set_number("b", 77)
+    student.expect_value("b", "77")
+    predicted = student.predicted.inner_text()
+
+    def at_count() -> None:
+        expect(student.question).to_have_text("How many FLOPs is a matrix multiply?")
+        expect(student.field("b")).to_have_value("77")
+        expect(student.predicted).to_have_text(predicted)
+        student.settle()
+        student.expect_whole()
+        expect(student.notes).to_have_count(0)
+        assert urlsplit(student.page.url).path == "/flops_mfu"
+        student.expect_value("b", "77")
+        student.expect_value("flops_mfu_section", "Count")
+
+    def at_start() -> None:
+        expect(student.question).to_have_text("How long does it take to train a language model?")
+        student.settle()
+        student.expect_whole()
+        assert urlsplit(student.page.url).path == "/"
+
+    student.menu("Start", "Napkin")
+    at_start()
+    student.page.go_back()
+    at_count()
+    student.page.go_forward()
+    at_start()
+    student.menu("Compute", "FLOPs & MFU")
+    at_count()
+
+
+def test_next_and_previous_turn_the_sections(visit):
+    student = visit("flops_mfu")
+    expect(student.button("←")).to_be_disabled()
+    student.button("→").click()
+    expect(student.question).to_have_text("How many FLOPs is a matrix multiply?")
+    student.expect_value("flops_mfu_section", "Count")
+    student.button("←").click()
+    expect(student.question).to_have_text("What is the difference between FLOPs and FLOP/s?")
+    student.section("Timing")
+    expect(student.button("→")).to_be_disabled()
+
+
+def test_the_tour_leads_to_the_other_page(visit):
+    student = visit("", napkin_section="Tour")
+    student.page.get_by_test_id("stPageLink").get_by_role("link").click()
+    expect(student.question).to_have_text("What is the difference between FLOPs and FLOP/s?")

@@ -1,0 +1,110 @@
+"""What sections offer: predict first, stepping through a lesson, presets, the whole page."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+
+def test_predict_first_hides_the_answer_until_a_guess(visit):
+    student = visit("flops_mfu")
+    expect(student.predicted).to_be_visible()
+    assert student.predicted.inner_text() == "4.79 ZFLOP"
+    student.turn("Predict first", on=True)
+    expect(student.predicted).to_have_count(0)
+    expect(student.page.get_by_test_id("stVegaLiteChart")).to_have_count(0)
+    assert "4.79" not in student.page.locator(".stMain").inner_text()
+
+    guess = student.page.get_by_label("Your guess")
+    guess.fill("a lot")
+    student.button("Guess").click()
+    expect(student.page.get_by_test_id("stAlert")).to_contain_text("'a lot' is not a quantity in FLOP")
+    expect(student.predicted).to_have_count(0)
+    guess.fill("-3")
+    guess.press("Enter")
+    expect(student.page.get_by_test_id("stAlert")).to_contain_text("a guess must be a positive number")
+
+    guess.fill("1 ZFLOP")
+    guess.press("Enter")
+    expect(student.page.get_by_text("You guessed 1.00 ZFLOP: 4.8 times too low against the napkin.")).to_be_visible()
+    expect(student.predicted).to_have_text("4.79 ZFLOP")
+    student.set_number("weeks", 2)  # another prediction: another guess
+    expect(student.predicted).to_have_count(0)
+    student.page.get_by_label("Your guess").fill("1 YFLOP")
+    student.button("Guess").click()
+    expect(student.page.get_by_text("times too high")).to_be_visible()
+
+    student.menu("Start", "Napkin")
+    expect(student.question).to_have_text("How long does it take to train a language model?")
+    expect(student.toggle("Predict first")).to_be_checked()
+    expect(student.page.get_by_label("Your guess")).to_be_visible()
+    expect(student.predicted).to_have_count(0)
+    student.turn("Predict first", on=False)
+    expect(student.predicted).to_be_visible()
+    student.expect_whole()
+
+
+def test_a_lesson_steps_back_and_on(visit):
+    student = visit("flops_mfu", flops_mfu_section="Count")
+    code = student.page.locator(".np-code")
+    now, later = code.locator(".np-now .np-no"), code.locator(".np-later")
+    held = code.locator(".np-held").filter(has_text="=")
+    expect(now).to_be_visible()
+    last, known = int(now.inner_text()), held.count()
+    assert known >= 2
+    student.button("◀").click()
+    expect(now).not_to_have_text(str(last))
+    expect(later).not_to_have_count(0)
+    while int(now.inner_text()) > 2 and held.count():
+        line = now.inner_text()
+        student.button("◀").click()
+        expect(now).not_to_have_text(line)
+    expect(held).to_have_count(0)
+    for _ in range(40):
+        line = now.inner_text()
+        if int(line) == last:
+            break
+        student.button("▶").click()
+        expect(now).not_to_have_text(line)
+    expect(now).to_have_text(str(last))
+    expect(held).to_have_count(known)
+    expect(later).to_have_count(0)
+    student.set_number("b", 3)
+    expect(code).to_contain_text("3")
+    student.expect_whole()
+
+
+def test_presets_set_all_three_dimensions(visit):
+    student = visit("flops_mfu", flops_mfu_section="Count")
+    student.button("1024³").click()
+    for key in "bdk":
+        expect(student.field(key)).to_have_value("1024")
+    expect(student.predicted).to_have_text("2.15 GFLOP")
+    expect(student.page.get_by_text("too large to run while you type")).to_be_visible()
+    student.button("lecture, CPU").click()
+    for key, value in (("b", "1024"), ("d", "256"), ("k", "64")):
+        expect(student.field(key)).to_have_value(value)
+    expect(student.predicted).to_have_text("33.6 MFLOP")
+    student.expect_value("b")
+
+
+def test_the_whole_page_shows_all_sections_with_shared_controls(visit):
+    student = visit("flops_mfu")
+    student.section("Whole page")
+    expect(student.question).to_have_count(5)
+    student.ready_to_measure()
+    student.settle()
+    student.expect_whole()
+    same = student.page.locator("[class*='st-key-np_same_'][class*='_b'] input")
+    expect(same.first).to_have_value("1024")
+    assert same.count() >= 1
+    student.set_number("b", 300)
+    for field in same.all():
+        expect(field).to_have_value("300")
+        expect(field).to_be_disabled()
+    expect(student.predicted.nth(1)).to_have_text("9.83 MFLOP")
+    student.expect_whole()
+    student.measure_all()
+    student.expect_whole()
