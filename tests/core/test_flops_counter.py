@@ -45,7 +45,7 @@ def qkv(b, h, kv, t, s, d, v, device="cpu", grad=True, dtype=torch.float32):
     return [torch.rand(shape, device=device, dtype=dtype, requires_grad=grad) for shape in shapes]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(small, small, small, small, small, small, small, st.booleans(), st.sampled_from(["cpu", "meta"]))
 def test_attention_counts_the_same_however_it_is_computed(b, groups, kv, t, s, d, v, causal, device):
     h = groups * kv
@@ -56,7 +56,7 @@ def test_attention_counts_the_same_however_it_is_computed(b, groups, kv, t, s, d
         assert count_flops(lambda: attention(*inputs, causal=causal).sum().backward()) == 3 * forward  # noqa: B023
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(small, small, small, small, small)
 def test_the_fused_cpu_kernel_is_the_one_counted_and_its_recomputation_is_apart(b, h, t, s, d):
     inputs = qkv(b, h, h, t, s, d, d)
@@ -280,7 +280,7 @@ class Block(nn.Module):
         return x + self.down(functional.silu(self.gate(h)) * self.up(h) if self.gate else functional.gelu(self.up(h)))
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(st.integers(1, 3), st.integers(1, 9), st.integers(1, 3), st.integers(1, 2), st.integers(1, 9), st.booleans())
 def test_whole_blocks_count_the_same_in_eager_and_fused_on_every_kind_of_tensor(b, t, kv, groups, ff, llama):
     d, heads = 4 * kv * groups, kv * groups
