@@ -8,7 +8,7 @@ new tensors, and adds to no .grad. A real step builds its graph, goes back once 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core import units
 from core.checks import positive_number
@@ -22,7 +22,8 @@ OnProgress = Callable[[float, str], None]
 PROBE_DIM = 128
 BUSY_WARNING = 0.10  # a tenth of the processor went to other work
 MAX_SECONDS = 10.0  # of a headline measurement, however slow a call is
-PIECE_SHARE = 0.2  # of the window of a headline measurement, for each piece of the explanation
+PIECE_ROUNDS = 3
+PIECE_SHARE = 0.1  # of the window of a headline measurement, for each piece of the explanation
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def measure_forward_backward(
     """Time forward, backward and a whole step of the network in fp32 on the CPU, and the pieces of each.
 
     Forward records its graph; backward is timed on a graph that is kept (see the module). Takes about six times
-    ``min_seconds``, and 0.1 s of warm-up for each of 17 measurements. Raises ValueError for sizes that make no sense
+    ``min_seconds``, and 0.1 s of warm-up for each of 35 measurements. Raises ValueError for sizes that make no sense
     and for a network above the limits in bytes or seconds, before it is made.
 
     >>> run = measure_forward_backward(64, 32, 8, threads=1, min_seconds=0.01)
@@ -168,10 +169,8 @@ def measure_forward_backward(
     forward = timer.measure(network.forward, _("forward time"), _("forward"))
     backward = timer.measure(network.backward, _("backward time"), _("backward, graph kept"))
     step = timer.measure(network.step, _("step time"), _("forward and backward"))
-    pieces = timer.pieces(network, forward.minimum, backward.minimum)
-    tiny = Network(1, 1, 1, num_layers, x_requires_grad)
-    tiny_passes = [timer.piece(one, _("a network of ones")) for one in (tiny.forward, tiny.backward)]
-    tiny_pieces = timer.pieces(tiny, *tiny_passes)
+    pieces = timer.pieces(network, PIECE_ROUNDS, _("the pieces, one by one"))
+    tiny = timer.pieces(Network(1, 1, 1, num_layers, x_requires_grad), 1, _("a network with B = D = K = 1"))
     return ForwardBackwardRun(
         b=b,
         d=d,
@@ -183,10 +182,10 @@ def measure_forward_backward(
         forward=forward,
         backward=backward,
         step=step,
-        forward_pieces=pieces[0],
-        backward_pieces=pieces[1],
-        tiny_forward=tiny_pieces[0],
-        tiny_backward=tiny_pieces[1],
+        forward_pieces=replace(pieces[0], whole=min(pieces[0].whole, forward.minimum)),
+        backward_pieces=replace(pieces[1], whole=min(pieces[1].whole, backward.minimum)),
+        tiny_forward=tiny[0],
+        tiny_backward=tiny[1],
     )
 
 
@@ -210,7 +209,7 @@ def compare_backward_time(run: ForwardBackwardRun) -> Comparison:
     unexplained: what the caches hold, and how the pieces differ when they run one by one.
     """
     ratio, forward, backward = run.flop_ratio, run.forward_pieces, run.backward_pieces
-    interrupted = [one.value - one.minimum for one in (run.forward, run.backward)]
+    interrupted = run.forward.value - forward.whole, run.backward.value - backward.whole
     tiny_forward, tiny_backward = run.tiny_forward, run.tiny_backward
     parts = (
         Term(
@@ -247,7 +246,7 @@ class _Timer:
 
     def __init__(self, threads: int | None, min_seconds: float, report: OnProgress) -> None:
         self.threads, self.min_seconds, self.report = threads, min_seconds, report
-        self.done, self.all = 0.0, 3 + 14 * PIECE_SHARE
+        self.done, self.all = 0.0, 3 + 8 * (PIECE_ROUNDS + 1) * PIECE_SHARE
 
     def measure(self, function: Callable[[], object], quantity: str, message: str, share: float = 1.0) -> Measurement:
         from core import timing
@@ -267,22 +266,14 @@ class _Timer:
         """Seconds of the fastest call."""
         return self.measure(function, _("time"), message, PIECE_SHARE).minimum
 
-    def pieces(self, network: Network, forward: float, backward: float) -> tuple[Pieces, Pieces]:
-        """The pieces of a network's forward and backward, whose own seconds are given."""
-        message = _("the pieces, one by one")
-        of_forward = Pieces(
-            self.piece(network.forward_matmuls, message),
-            self.piece(network.new_forward_matmuls, message),
-            self.piece(network.loss, message),
-            forward,
-        )
-        of_backward = Pieces(
-            self.piece(network.backward_matmuls, message),
-            self.piece(network.new_backward_matmuls, message),
-            self.piece(network.loss_backward, message),
-            backward,
-        )
-        return of_forward, of_backward
+    def pieces(self, network: Network, rounds: int, message: str) -> tuple[Pieces, Pieces]:
+        """The pieces of forward and of backward, in rounds, so that a busy moment does not meet one of them alone."""
+        of_forward = (network.forward_matmuls, network.new_forward_matmuls, network.loss, network.forward)
+        of_backward = (network.backward_matmuls, network.new_backward_matmuls, network.loss_backward, network.backward)
+        functions: tuple[Callable[[], object], ...] = (*of_forward, *of_backward)
+        seconds = [[self.piece(one, message) for one in functions] for _round in range(rounds)]
+        fastest = [min(column) for column in zip(*seconds, strict=True)]
+        return Pieces(*fastest[:4]), Pieces(*fastest[4:])
 
 
 def _probe_flop_per_sec(threads: int | None) -> float:
