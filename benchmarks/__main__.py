@@ -13,6 +13,8 @@ import importlib
 import os
 import platform
 import re
+import signal
+import sys
 import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -107,6 +109,7 @@ def main() -> None:
     unknown = sorted(set(arguments.names) - set(names()))
     if unknown:
         parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(names())}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers stop when their blocks are left, so leave them
     here = machine()
     print(f"{here}\n", flush=True)
     parts = []

@@ -28,6 +28,7 @@ async def open_sections(url: str) -> dict[str, Session]:
     await start.open()
     await start.close()
     found: dict[str, Session] = {}
+    give_up = time.perf_counter() + CALIBRATION_SECONDS
     for page in start.pages:
         first = Session(url, page)
         await first.open()
@@ -35,13 +36,13 @@ async def open_sections(url: str) -> dict[str, Session]:
         for label in first.sections or [""]:
             session = Session(url, page, f"{first.sections_key}={label}" if label else "")
             await session.open()
-            give_up = time.perf_counter() + CALIBRATION_SECONDS
             while session.is_waiting and time.perf_counter() < give_up:  # the machine is being calibrated, once
                 await session.close()
                 await asyncio.sleep(1.0)
                 session = Session(url, page, session.query)
                 await session.open()
-            found[f"/{page}, {label}" if label else f"/{page}"] = session
+            name = f"/{page}, {label}" if label else f"/{page}"
+            found[f"{name} (a job is running)" if session.is_waiting else name] = session
     return found
 
 
