@@ -29,8 +29,8 @@ class Number:
     def value(self, step: int) -> float:
         """Another value for every step from 1 on, near the default and within the bounds."""
         size = 1.0 if self.is_whole else max(abs(self.proto.default), 1.0) / 1e4
-        value = self.proto.default + size * step
-        return value if value <= self.proto.max or not self.proto.has_max else self.proto.default - size * step
+        value: float = self.proto.default + size * step
+        return value if value <= self.proto.max or not self.proto.has_max else float(self.proto.default - size * step)
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Session:
                 return 1e3 * (time.perf_counter() - started)
             self._read(kind, forward)
 
-    def _read(self, kind: str, forward: ForwardMsg) -> None:
+    def _read(self, kind: str | None, forward: ForwardMsg) -> None:
         """Keep what a later step needs."""
         if kind == "page_info_changed":
             self.query = forward.page_info_changed.query_string
