@@ -1,7 +1,7 @@
-"""What backward, zero_grad, retain_grad, detach and no_grad do: run line by line on ½(x·w − y)², with the values.
+"""What backward, zero_grad, retain_grad, detach and no_grad do: run step by step on ½(x·w − y)², with the values.
 
-Each result is a ``Trace``: the lines of code that ran (the loss is made anew on each line that says so), what each
-name held after its line, and torch's own message where a line raised. Shapes: N entries in x and in w.
+Each result is a ``Trace``: what was done, step by step ("new loss" is a new forward pass), what each name held after
+it, and torch's own message where a step raised. Shapes: N entries in x and in w.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 MAX_BACKWARDS = 10
 LECTURE_X, LECTURE_W, LECTURE_Y = (1.0, 2.0, 3.0), (1.0, 1.0, 1.0), 5.0
-_LOSS = "loss = 0.5 * (x @ w - y).pow(2)"
+HeldValue = tuple[float, ...] | bool | int | str | None
 
 
 @dataclass(frozen=True)
 class Held:
-    """What a name held after a line: its entries (one for a scalar), a bool or a text, or None as in torch."""
+    """What a name held after a step: its entries (one for a scalar), a bool, a count, a text, or None as in torch."""
 
     name: str
-    value: tuple[float, ...] | bool | str | None
+    value: HeldValue
 
 
 @dataclass(frozen=True)
 class TraceStep:
-    """One line as it ran, and what it left; ``error`` is torch's message (its first sentence) where it raised."""
+    """What was done, in words, and what it left; ``error`` is torch's message (its first sentence) where it raised."""
 
-    code: str
+    action: str
     held: tuple[Held, ...]
     error: str = ""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Lines that ran one after the other, and in one sentence what they show."""
+    """Steps that ran one after the other, and in one sentence what they show."""
 
     question: str
     steps: tuple[TraceStep, ...]
@@ -53,7 +53,7 @@ class Trace:
         """The names that some step looks at, in order: the columns of a table."""
         return tuple(dict.fromkeys(held.name for step in self.steps for held in step.held))
 
-    def values(self, name: str) -> tuple[tuple[float, ...] | bool | str | None, ...]:
+    def values(self, name: str) -> tuple[HeldValue, ...]:
         """What the name held after each of the steps that look at it."""
         return tuple(held.value for step in self.steps for held in step.held if held.name == name)
 
@@ -68,10 +68,10 @@ def accumulation(
     """
     times = whole_number("times", times, 1, MAX_BACKWARDS)
     x_N, w_N, y = _tensors(x, w, target)
-    steps = [_step("w.requires_grad_()", w_N)]
+    steps = [_step(_("w requires a gradient"), w_N)]
     for _time in range(times):
         _backward(_loss(x_N, w_N, y))
-        steps.append(_step(f"{_LOSS}; loss.backward()", w_N))
+        steps.append(_step(_("new loss, backward()"), w_N))
     answer = _("backward() adds to .grad: after {times} calls it holds the sum of {times} gradients.")
     return Trace(_("What happens without zero_grad()?"), tuple(steps), answer.format(times=times))
 
@@ -89,7 +89,7 @@ def zero_grad(
     >>> zero_grad().values("w.grad")[2], zero_grad(set_to_none=False).values("w.grad")[2]
     (None, (0.0, 0.0, 0.0))
     >>> zero_grad().values("bytes of w.grad"), zero_grad(set_to_none=False).values("bytes of w.grad")
-    (('0', '12', '0', '12'), ('0', '12', '12', '12'))
+    ((0, 12, 0, 12), (0, 12, 12, 12))
     """
     import torch
 
@@ -97,17 +97,17 @@ def zero_grad(
     module = torch.nn.Module()
     module.w = w_N = torch.nn.Parameter(w_N.detach())
 
-    def look(code: str) -> TraceStep:
-        held = Held("bytes of w.grad", str(0 if w_N.grad is None else w_N.grad.nbytes))
-        return TraceStep(code, (_grad("w.grad", w_N), held))
+    def look(action: str) -> TraceStep:
+        held = Held("bytes of w.grad", 0 if w_N.grad is None else w_N.grad.nbytes)
+        return TraceStep(action, (_grad("w.grad", w_N), held))
 
-    steps = [look("model.w = torch.nn.Parameter(w)")]
+    steps = [look(_("w is a parameter"))]
     _backward(_loss(x_N, w_N, y))
-    steps.append(look(f"{_LOSS}; loss.backward()"))
+    steps.append(look(_("new loss, backward()")))
     module.zero_grad(set_to_none=set_to_none)
-    steps.append(look(f"model.zero_grad(set_to_none={set_to_none})"))
+    steps.append(look(f"zero_grad(set_to_none={set_to_none})"))
     _backward(_loss(x_N, w_N, y))
-    steps.append(look(f"{_LOSS}; loss.backward()"))
+    steps.append(look(_("new loss, backward()")))
     if set_to_none:
         answer = _("None: the gradient's memory is freed, and the next backward() writes instead of adding.")
     else:
@@ -128,9 +128,9 @@ def retain_grad(x: Iterable[float] = LECTURE_X, w: Iterable[float] = LECTURE_W, 
         if keep:
             pred_y.retain_grad()
         _backward(0.5 * (pred_y - y).pow(2))
-        code = "pred_y = x @ w; " + ("pred_y.retain_grad(); " if keep else "")
+        action = _("pred_y.retain_grad(), backward()") if keep else _("backward()")
         held = (Held("pred_y.is_leaf", pred_y.is_leaf), _grad("pred_y.grad", pred_y))
-        steps.append(TraceStep(code + "loss = 0.5 * (pred_y - y).pow(2); loss.backward()", held))
+        steps.append(TraceStep(action, held))
     answer = _("The gradient passed through pred_y both times; only retain_grad() kept it.")
     return Trace(_("Where did pred_y's gradient go?"), tuple(steps), answer)
 
@@ -146,15 +146,15 @@ def second_backward(x: Iterable[float] = LECTURE_X, w: Iterable[float] = LECTURE
     """
     x_N, w_N, y = _tensors(x, w, target)
     loss = _loss(x_N, w_N, y)
-    steps = [_step(_LOSS, w_N)]
+    steps = [_step(_("new loss"), w_N)]
     _backward(loss)
-    steps.append(_step("loss.backward()", w_N))
-    steps.append(_step("loss.backward()", w_N, _refusal(loss)))
+    steps.append(_step(_("backward()"), w_N))
+    steps.append(_step(_("backward() again"), w_N, _refusal(loss)))
     loss = _loss(x_N, w_N, y)
     _backward(loss, retain_graph=True)
-    steps.append(_step(f"{_LOSS}; loss.backward(retain_graph=True)", w_N))
+    steps.append(_step(_("new loss, backward(retain_graph=True)"), w_N))
     _backward(loss)
-    steps.append(_step("loss.backward()", w_N))
+    steps.append(_step(_("backward() again"), w_N))
     answer = _(
         "The first backward() frees what forward saved for it, so a second one has nothing to work with; "
         "retain_graph=True keeps it, and the gradients add up."
@@ -173,13 +173,13 @@ def detach(x: Iterable[float] = LECTURE_X, w: Iterable[float] = LECTURE_W, targe
     """
     x_N, w_N, y = _tensors(x, w, target)
     pred_y = x_N @ w_N
-    steps = [TraceStep("pred_y = x @ w", _record(pred_y))]
+    steps = [TraceStep(_("pred_y from x and w"), _record(pred_y))]
     cut = pred_y.detach()
     same = cut.untyped_storage().data_ptr() == pred_y.untyped_storage().data_ptr()
-    steps.append(TraceStep("cut = pred_y.detach()", (*_record(cut), Held("same storage", same))))
+    steps.append(TraceStep(_("pred_y.detach()"), (*_record(cut), Held("same storage", same))))
     loss = 0.5 * (cut - y).pow(2)
-    code = "loss = 0.5 * (cut - y).pow(2); loss.backward()"
-    steps.append(TraceStep(code, (*_record(loss), _grad("w.grad", w_N)), _refusal(loss)))
+    action = _("loss of what detach() gave, backward()")
+    steps.append(TraceStep(action, (*_record(loss), _grad("w.grad", w_N)), _refusal(loss)))
     answer = _("detach() copies nothing: the same number, without the way back to w.")
     return Trace(_("What does detach() cut?"), tuple(steps), answer)
 
@@ -198,8 +198,8 @@ def no_grad(x: Iterable[float] = LECTURE_X, w: Iterable[float] = LECTURE_W, targ
     with torch.no_grad():
         unrecorded = x_N @ w_N
     steps = [
-        TraceStep("pred_y = x @ w", (Held("value", _entries(recorded)), *_record(recorded))),
-        TraceStep("with torch.no_grad(): pred_y = x @ w", (Held("value", _entries(unrecorded)), *_record(unrecorded))),
+        TraceStep(_("pred_y, recorded"), (Held("value", _entries(recorded)), *_record(recorded))),
+        TraceStep(_("pred_y inside no_grad()"), (Held("value", _entries(unrecorded)), *_record(unrecorded))),
     ]
     answer = _(
         "The same number; without a record there is nothing to save for backward, so evaluation needs less memory."
@@ -246,8 +246,8 @@ def _refusal(loss: torch.Tensor) -> str:
     raise AssertionError("torch ran a backward that it should refuse")
 
 
-def _step(code: str, w_N: torch.Tensor, error: str = "") -> TraceStep:
-    return TraceStep(code, (_grad("w.grad", w_N),), error)
+def _step(action: str, w_N: torch.Tensor, error: str = "") -> TraceStep:
+    return TraceStep(action, (_grad("w.grad", w_N),), error)
 
 
 def _grad(name: str, tensor: torch.Tensor) -> Held:
