@@ -1,23 +1,13 @@
 """FLOPs & MFU: counts, rates, and a matrix multiply predicted, measured and explained (CS336 lecture 2, §5.4)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from core import flops, hardware, jobs, units
 from core.lessons import flops_mfu as lessons
 from core.words import _, plural
-from pages._ui import cards, charts, code_view, frame, inputs, jobs_view, machine, scripts
+from pages._ui import cards, charts, code_view, frame, inputs, jobs_view, matmul_view, scripts
 from pages._ui.charts import flops_mfu as flops_mfu_charts
 
-PRESETS = {
-    _("lecture, CPU"): {"b": 1024, "d": 256, "k": 64},
-    _("lecture, GPU"): {"b": 16384, "d": 32768, "k": 8192},
-    "256³": {"b": 256, "d": 256, "k": 256},
-    "1024³": {"b": 1024, "d": 1024, "k": 1024},
-}
 LESSON_LIMIT_FLOPS = 10**9
 
 
@@ -58,9 +48,9 @@ def scale() -> None:
 @frame.section(_("How many FLOPs is a matrix multiply?"), _("Count"), needs_torch=True)
 def count() -> None:
     columns = st.columns([1, 1, 1, 2], vertical_alignment="bottom")
-    b, d, k = dims(columns)
+    b, d, k = matmul_view.dims(columns)
     with columns[3]:
-        inputs.presets(PRESETS)
+        inputs.presets(matmul_view.PRESETS)
     comparison = flops.compare_matmul_flops(b, d, k)
     if not cards.predict_measure_explain(
         "count",
@@ -78,7 +68,7 @@ def count() -> None:
     st.markdown(message.format(exact=exact, less=b * k, share=b * k / (2 * b * d * k)))
     values = {"b": b, "d": d, "k": k}
     if 2 * b * d * k > LESSON_LIMIT_FLOPS:
-        values = PRESETS[_("lecture, CPU")]
+        values = matmul_view.PRESETS[_("lecture, CPU")]
         st.caption(
             _("These sizes are too large to run while you type: the code below runs with the lecture's for a CPU.")
         )
@@ -87,7 +77,7 @@ def count() -> None:
 
 @frame.section(_("How long does it take on this machine?"), _("Measure"))
 def measure() -> None:
-    now = measurement()
+    now = matmul_view.measurement()
     if now is None:
         return
     dtype = now.choose_dtype()
@@ -101,7 +91,7 @@ def measure() -> None:
 
 @frame.section(_("What share of the peak was used?"), _("MFU"))
 def utilization() -> None:
-    now = measurement(needed=True)
+    now = matmul_view.measurement(needed=True)
     if now is None:
         return
     dtype = now.choose_dtype()
@@ -123,7 +113,7 @@ def utilization() -> None:
 
 @frame.section(_("Does the way of timing change the answer?"), _("Timing"))
 def method() -> None:
-    now = measurement(needed=True)
+    now = matmul_view.measurement(needed=True)
     if now is None:
         return
     dtype = now.choose_dtype()
@@ -141,69 +131,116 @@ def method() -> None:
     charts.show(flops_mfu_charts.trial_times, run.time, run.lecture_time, alt_text=alt_text)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The settings of a measurement, the peaks to hold it against, and the runs made with these very settings."""
-
-    b: int
-    d: int
-    k: int
-    dtypes: list[str]
-    peaks: dict[str, flops.Peak]
-    calibration: hardware.Calibration
-    runs: dict[str, flops.MatmulRun]
-    script: str
-
-    def choose_dtype(self) -> str:
-        """The dtype to explain; a control only where several were measured."""
-        return self.dtypes[0] if len(self.dtypes) == 1 else inputs.choice(_("Explain"), "explained", self.dtypes)
-
-
-def dims(columns: Sequence[DeltaGenerator]) -> list[int]:
-    """B, D and K, shared by the sections of this page."""
-    sizes = []
-    for column, name, size in zip(columns, ("b", "d", "k"), (1024, 256, 64), strict=False):
-        with column:
-            sizes.append(inputs.whole_number(name.upper(), name, size, 1, flops.MAX_DIM))
-    return sizes
-
-
-def measurement(*, needed: bool = False) -> Measured | None:
-    """The controls of a measurement and what it led to; None while the machine is calibrated, or if it is needed."""
-    device = machine.choose_device()
-    columns = st.columns([1, 1, 1, 1, 2])
-    b, d, k = dims(columns)
-    cores = hardware.available_cores()
-    with columns[3]:
-        threads = inputs.whole_number(_("Threads"), "threads", cores, 1, cores)
-    with columns[4]:
-        options = [dtype for dtype in flops.DTYPES if dtype in device.supported_dtypes]
-        dtypes = inputs.several(_("Dtypes"), "dtypes", options, ["fp32"])
-    calibration = machine.calibration(device, threads)
+@frame.section(_("From which size on is the machine busy?"), _("Sweep"))
+def sweep() -> None:
+    columns = st.columns([2, 2, 1])
+    with columns[0]:
+        kind = inputs.choice(_("Shapes"), "sweep_shapes", ["squares", "skewed"], {"squares": _("squares"), "skewed": _("skewed, equal work")}.get)
+    with columns[1]:
+        dtypes = inputs.several(_("Dtypes"), "sweep_dtypes", ["fp32", "bf16", "fp16", "fp64"], ["fp32"])
+    device, threads, calibration = matmul_view.machine_controls(columns[2])
     if calibration is None:
-        return None
-    expected = {dtype: calibration.peak_flop_per_sec(dtype) for dtype in dtypes}
+        return
+    shapes = flops.square_shapes() if kind == "squares" else flops.skewed_shapes()
+    done = jobs_view.button_and_progress(
+        f"swept_{kind}", _("Sweep"), flops.sweep_matmul, shapes, tuple(dtypes), device.id,
+        device=device.id, threads=threads, on_progress=jobs.report,
+    )  # fmt: skip
+    ceiling = calibration.ceiling(dtypes[0])
+    if kind == "squares" and ceiling is not None:
+        prediction = flops.predict_half_peak(ceiling)
+        comparison = None if done is None else flops.compare_half_peak(done, ceiling)
+        script = scripts.half_peak(dtypes[0], device.id, threads)
+        if not cards.predict_measure_explain(
+            f"half_peak_{dtypes[0]}", prediction, comparison, script=script, waiting=_("press Sweep"), draw=False
+        ):
+            return
+    if done is not None:
+        points = matmul_view.sweep_points(done, kind, device, calibration)
+        title = _("rows of the square (log)") if kind == "squares" else _("inner dimension D (log), B = K, equal work")
+        charts.show(flops_mfu_charts.sweep, points, title, alt_text=_("achieved FLOP/s against the shape, by dtype"))
+        for sentence in done.refused:
+            st.caption(_("Left out: {sentence}").format(sentence=sentence))
 
-    def check() -> None:
-        for dtype in dtypes:
-            flops.check_matmul(b, d, k, dtype, device.id, expected[dtype])
 
+@frame.section(_("Is it the arithmetic or the memory?"), _("Roofline"))
+def roofline() -> None:
+    columns = st.columns([1, 1, 1, 1, 1, 2])
+    b, d, k = matmul_view.dims(columns)
+    with columns[4]:
+        dtype = inputs.select(_("Dtype"), "roof_dtype", ["fp32", "bf16", "fp16", "fp64"])
+    with columns[5]:
+        sheets = matmul_view.choose_sheets()
+    device, threads, calibration = matmul_view.machine_controls(columns[3])
+    if calibration is None:
+        return
+    roof = matmul_view.roof_of(device, dtype, calibration)
     with st.container(horizontal=True, vertical_alignment="center"):
         runs = jobs_view.button_and_progress(
-            "measured", _("Measure"), flops.measure_matmuls, b, d, k, tuple(dtypes), device.id,
-            device=device.id, check=check, threads=threads, expected_flop_per_sec=expected, on_progress=jobs.report,
+            "roofed", _("Measure"), flops.measure_roofline, b, d, k, dtype, device.id, device=device.id, threads=threads,
+            expected_flop_per_sec=roof.peak_flop_per_sec, on_progress=jobs.report,
+            check=lambda: flops.check_matmul(b, d, k, dtype, device.id, roof.peak_flop_per_sec),
         )  # fmt: skip
-        inputs.presets(PRESETS)
-    fitting = {run.dtype: run for run in runs or () if run.settings == (b, d, k, device.id, threads)}
-    missing = not set(dtypes) <= set(fitting)
-    if missing and runs:
-        st.caption(_("The settings have changed since the last measurement: measure again."))
-    if missing and needed:
-        st.info(_("Press Measure to see it."))
-        return None
-    peaks = {dtype: flops.choose_peak(device, dtype, calibration) for dtype in dtypes}
-    script = scripts.matmul_time(b, d, k, dtypes[0], device.id, threads)
-    return Measured(b, d, k, dtypes, peaks, calibration, {} if missing else fitting, script)
+        names = [*flops.OPERATIONS, _("your matmul")]
+        chosen = inputs.choice(_("Operation"), "operation", names, label_visibility="collapsed")
+    size = matmul_view.size_of(chosen, (b, d, k), dtype, device, roof)
+    prediction = flops.predict_under_roof(*size, roof)
+    run = next((run for run in runs or () if run.operation == chosen and (run.flops, run.moved_bytes) == size), None)
+    comparison = None if run is None else flops.compare_operation(run, roof, calibration)
+    script = scripts.roofline(b, d, k, dtype, device.id, threads)
+    if not cards.predict_measure_explain(
+        f"roof_{chosen}", prediction, comparison, script=script, waiting=_("press Measure"), draw=False
+    ):
+        return
+    intensity = size[0] / size[1]
+    message = _("{name}: {intensity} FLOP/byte, and the ridge is at {ridge}: **{bound}**.")
+    texts = {"intensity": units.significant(intensity), "ridge": units.significant(roof.ridge_flop_per_byte)}
+    st.markdown(message.format(name=chosen, bound=roof.bound(intensity), **texts))
+    points = tuple((run.operation, run.flop_per_byte, run.flop_per_sec, run.operation == chosen) for run in runs or ())
+    roofs = (roof, *(matmul_view.sheet_roof(sheet, dtype) for sheet in sheets))
+    known = tuple(one for one in roofs if one is not None)
+    charts.show(flops_mfu_charts.roofline, known, points, intensity, alt_text=_("rooflines, and the measured operations"))
 
 
-frame.page("flops_mfu", _("FLOPs & MFU"), [scale, count, measure, utilization, method])
+@frame.section(_("Where do a Transformer's FLOPs go?"), _("Transformer"))
+def transformer() -> None:
+    shape, batch, length = matmul_view.transformer_controls()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        attention = inputs.choice(_("Attention"), "attention", ["sdpa", "eager"], label_visibility="collapsed")
+        counted = jobs_view.button_and_progress(
+            "counted", _("Count with torch"), flops.count_transformer, shape, batch, length, attention
+        )
+    prediction = flops.predict_transformer_flops(shape, batch, length)
+    comparison, count = counted if counted and counted[0].prediction == prediction else (None, None)
+    script = scripts.transformer(shape, batch, length, attention)
+    if not cards.predict_measure_explain(
+        "transformer", prediction, comparison, script=script, waiting=_("press Count with torch"), draw=False
+    ):
+        return
+    parts = flops.transformer_flops(shape, batch, length).components
+    rows = tuple((part.name, part.forward_flops, part.backward_flops) for part in parts)
+    alt_text = "; ".join(f"{part.name}: {units.si(part.total_flops, 'FLOP')}" for part in parts)
+    charts.show(flops_mfu_charts.components, rows, alt_text=alt_text)
+    matmul_view.rules_of_thumb(shape, batch, length, prediction.value)
+    if count is not None:
+        for note in count.notes:
+            st.caption(note)
+
+
+@frame.section(_("When does the attention take over?"), _("Context"))
+def context() -> None:
+    shape, batch, length = matmul_view.transformer_controls()
+    half = inputs.switch(_("Count only what a causal mask keeps"), "causal_half")
+    share = flops.predict_attention_share(shape, batch, length, causal_half=half)
+    if not cards.predict_measure_explain("attention", share, script=scripts.attention(shape, batch, length, half)):
+        return
+    lengths = tuple(2**power for power in range(8, 18))
+    shares = flops.attention_share(shape, lengths, causal_half=half)
+    rows = tuple((one.seq_len, key, value) for one in shares for key, value in one.shares.items())
+    charts.show(flops_mfu_charts.context, rows, length, alt_text=_("share of each component against the context length"))
+    with st.expander(_("Who halves causal attention, and who does not")):
+        charts.table(matmul_view.causal_table(), _("conventions for causal attention"))
+
+
+SECTIONS = [scale, count, measure, utilization, method, sweep, roofline, transformer, context]
+frame.page("flops_mfu", _("FLOPs & MFU"), SECTIONS)

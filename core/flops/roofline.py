@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from core import units
 from core.checks import one_of, whole_number
 from core.claims import Comparison, Measurement, Prediction, Term
-from core.flops.matmul import ITEM_BYTES, MatmulLimits, OnProgress, torch_dtype
+from core.flops.matmul import ITEM_BYTES, MatmulLimits, OnProgress, check_matmul, measure_matmul, torch_dtype
 from core.words import _
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_N = 2**28
 VECTOR_N = 2**24
+SLOW_FLOP_PER_SEC = 10e9  # a dtype without instructions for it
 MATRIX_N = {"cpu": 1024, "cuda": 4096}
 GELU_FLOPS_PER_ELEMENT = 20  # CS336 lecture 2 (2026): tanh approximation, every operation counted as one
 
@@ -94,10 +95,10 @@ class Roof:
 
 @dataclass(frozen=True)
 class RooflineRun:
-    """An operation that was timed."""
+    """An operation that was timed; ``size`` in words."""
 
     operation: str
-    n: int
+    size: str
     dtype: str
     flops: int
     moved_bytes: int
@@ -120,7 +121,15 @@ def predict_operation(name: str, n: int, dtype: str, roof: Roof) -> Prediction:
     """
     operation = OPERATIONS[one_of(_("operation"), name, tuple(OPERATIONS))]
     n = whole_number("n", n, 1, MAX_N)
-    flops, moved = operation.flops(n), operation.moved_bytes(n, dtype)
+    return predict_under_roof(operation.flops(n), operation.moved_bytes(n, dtype), roof)
+
+
+def predict_under_roof(flops: int, moved: int, roof: Roof) -> Prediction:
+    """Seconds of so many FLOPs over so many bytes: the longer of arithmetic and memory traffic.
+
+    >>> predict_under_roof(2 * 4096**3, 3 * 2 * 4096**2, Roof("H100", 989.5e12, 3.35e12, "promised")).text
+    '139 µs'
+    """
     arithmetic, traffic = flops / roof.peak_flop_per_sec, moved / roof.bytes_per_sec
     terms = (Term(_("arithmetic"), arithmetic), Term(_("memory traffic"), traffic))
     peak, rate = units.si(roof.peak_flop_per_sec, "FLOP/s"), units.si(roof.bytes_per_sec, "B/s")
@@ -130,7 +139,7 @@ def predict_operation(name: str, n: int, dtype: str, roof: Roof) -> Prediction:
 
 def compare_operation(run: RooflineRun, roof: Roof, calibration: Calibration | None = None) -> Comparison:
     """The roof's time beside the measured one: the cost of a call and interruptions are named."""
-    prediction = predict_operation(run.operation, run.n, run.dtype, roof)
+    prediction = predict_under_roof(run.flops, run.moved_bytes, roof)
     parts = []
     overhead = calibration.call_overhead_seconds(run.dtype) if calibration is not None else None
     if overhead is not None:
@@ -180,8 +189,46 @@ def measure_operations(
             call, device=device, dtype=dtype, threads=threads, quantity=_("time"), min_seconds=min_seconds
         )
         operation = OPERATIONS[name]
-        runs.append(RooflineRun(name, n, dtype, operation.flops(n), operation.moved_bytes(n, dtype), measured))
+        size = f"n = {n:,}"
+        runs.append(RooflineRun(name, size, dtype, operation.flops(n), operation.moved_bytes(n, dtype), measured))
     return tuple(runs)
+
+
+def measure_roofline(
+    b: int,
+    d: int,
+    k: int,
+    dtype: str = "fp32",
+    device: str = "cpu",
+    *,
+    threads: int | None = None,
+    expected_flop_per_sec: float | None = None,
+    on_progress: OnProgress | None = None,
+) -> tuple[RooflineRun, ...]:
+    """The lecture's five operations and your own multiplication (B, D) @ (D, K), as a job for a page.
+
+    A slow dtype gets smaller operands. Raises ValueError for a size above the limits.
+
+    >>> [run.operation for run in measure_roofline(8, 8, 8, expected_flop_per_sec=1e8)][-1]
+    'your matmul'
+    """
+    check_matmul(b, d, k, dtype, device, expected_flop_per_sec)
+    slow = expected_flop_per_sec is not None and expected_flop_per_sec < SLOW_FLOP_PER_SEC
+    vector_n, matrix_n = (VECTOR_N // 16, 256) if slow else (VECTOR_N, None)
+
+    def report(fraction: float, message: str) -> None:
+        if on_progress is not None:
+            on_progress(0.8 * fraction, message)
+
+    runs = measure_operations(
+        dtype, device, vector_n=vector_n, matrix_n=matrix_n, threads=threads, on_progress=report
+    )
+    report(1.0, _("your matmul"))
+    own = measure_matmul(
+        b, d, k, dtype, device, min_seconds=0.3, threads=threads, expected_flop_per_sec=expected_flop_per_sec
+    )
+    size = f"{b:,} × {d:,} × {k:,}"
+    return (*runs, RooflineRun(_("your matmul"), size, dtype, own.flops, own.matrix_bytes, own.time))
 
 
 def _call(name: str, n: int, dtype: str, device: str) -> Callable[[], Any]:

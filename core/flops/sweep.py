@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from core import units
 from core.checks import whole_number
+from core.claims import Comparison, Measurement, Prediction, Term
 from core.flops.matmul import MatmulRun, OnProgress, check_matmul, measure_matmul
 from core.words import _
+
+if TYPE_CHECKING:
+    from core.hardware.calibration import Ceiling
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
 MAX_SIZES = 24
@@ -78,3 +85,41 @@ def sweep_matmul(
             runs.append(run)
             rate = run.flop_per_sec
     return Sweep(tuple(runs), tuple(refused))
+
+
+def predict_half_peak(ceiling: Ceiling) -> Prediction:
+    """The side of the square whose arithmetic takes as long as a call costs: there half of the peak is left.
+
+    2n³ / peak = overhead, so n = (overhead · peak / 2)^⅓.
+
+    >>> from core.hardware.calibration import Ceiling
+    >>> predict_half_peak(Ceiling("fp32", 128e9, 1024, (1024,), (128e9,), 1e-6, True, "")).text
+    '40.0 rows'
+    """
+    value = (ceiling.call_overhead_seconds * ceiling.flop_per_sec / 2) ** (1 / 3)
+    overhead, peak = units.seconds(ceiling.call_overhead_seconds), units.si(ceiling.flop_per_sec, "FLOP/s")
+    terms = (
+        Term(_("call overhead"), ceiling.call_overhead_seconds, unit="s"),
+        Term(_("calibrated peak"), ceiling.flop_per_sec, unit="FLOP/s"),
+    )
+    return Prediction(_("size at half the peak"), value, _("rows"), f"({overhead} · {peak} / 2)^⅓", terms)
+
+
+def compare_half_peak(sweep: Sweep, ceiling: Ceiling) -> Comparison | None:
+    """That size as the sweep found it, between two of its squares; None where no square reaches half of the peak.
+
+    What the napkin leaves out (filling the vector units, sharing the work among threads) is unexplained.
+    """
+    squares = [run for run in sweep.runs if run.dtype == ceiling.dtype and run.b == run.d == run.k]
+    half = ceiling.flop_per_sec / 2
+    above = next((index for index, run in enumerate(squares) if run.flop_per_sec >= half), None)
+    if above is None:
+        return None
+    found = squares[above]
+    size = float(found.b)
+    if above:
+        below = squares[above - 1]
+        share = math.log(half / below.flop_per_sec) / math.log(found.flop_per_sec / below.flop_per_sec)
+        size = below.b * (found.b / below.b) ** share
+    prediction = predict_half_peak(ceiling)
+    return Comparison(prediction, Measurement(prediction.quantity, (size,), prediction.unit, found.time.conditions))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from core.checks import one_of, whole_number
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
+from core.flops.counter import FlopCount
 from core.flops.transformer_shapes import MAX_WIDTH, PRESETS, TransformerShape
 from core.words import _
 
@@ -24,6 +25,7 @@ __all__ = [
     "TransformerShape",
     "attention_share",
     "compare_transformer_flops",
+    "count_transformer",
     "palm_flops_per_token",
     "predict_transformer_flops",
     "six_nd",
@@ -181,6 +183,18 @@ def compare_transformer_flops(
     >>> compare_transformer_flops(PRESETS["Llama 3 70B"], 1, 8192).difference
     0
     """
+    return count_transformer(shape, batch_size, seq_len, attention, backward=backward)[0]
+
+
+def count_transformer(
+    shape: TransformerShape, batch_size: int, seq_len: int, attention: str = "sdpa", *, backward: bool = True
+) -> tuple[Comparison, FlopCount]:
+    """``compare_transformer_flops``, with what was counted operator by operator beside it.
+
+    >>> _comparison, count = count_transformer(PRESETS["GPT-2 small"], 1, 1024)
+    >>> count.recomputed_flops
+    19327352832
+    """
     prediction = predict_transformer_flops(shape, batch_size, seq_len, backward=backward)
     one_of(_("attention"), attention, ATTENTIONS)
     b, t = whole_number("B", batch_size, 1, MAX_WIDTH), whole_number("T", seq_len, 1, MAX_WIDTH)
@@ -201,7 +215,7 @@ def compare_transformer_flops(
     name = _("counted by torch's FlopCounterMode, with the operators that it misses, on tensors without data")
     version = str(torch.__version__)
     conditions = Conditions("meta", name, "fp32", 1, 0, 1, torch_version=version, notes=tuple(notes))
-    return Comparison(prediction, Measurement(_("FLOPs"), (count.total,), "FLOP", conditions))
+    return Comparison(prediction, Measurement(_("FLOPs"), (count.total,), "FLOP", conditions)), count
 
 
 @dataclass(frozen=True)

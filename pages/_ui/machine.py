@@ -33,6 +33,12 @@ def choose_device() -> Device:
     return by_id[inputs.select(_("Device"), "device", list(by_id), lambda one: f"{one}: {by_id[one].name}")]
 
 
+def chosen_device() -> Device:
+    """The device that is chosen, without showing the control again."""
+    chosen = st.session_state.get("device")
+    return next((device for device in devices() if device.id == chosen), devices()[0])
+
+
 def calibration(device: Device, threads: int) -> Calibration | None:
     """The ceilings of a device with that many threads: measured in a job the first time that anybody needs them.
 
@@ -60,7 +66,10 @@ def calibration(device: Device, threads: int) -> Calibration | None:
         )
         st.button(_("Calibrate again"), key="np_recalibrate", on_click=forget, args=(device, threads))
         return None
-    st.caption(_("No data sheet names this processor, so its ceiling is being calibrated, once, in a few seconds."))
+    if device.accelerator is None:
+        st.caption(_("No data sheet names this processor, so its ceiling is being calibrated, once, in a few seconds."))
+    else:
+        st.caption(_("What this device reaches of its data sheet is being measured, once, in a few seconds."))
     jobs_view.watch(job_id)
     return None
 

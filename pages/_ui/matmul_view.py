@@ -1,0 +1,91 @@
+"""The controls of a matrix multiply, shared by sections: its sizes, where and how it is measured, and what that gave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from core import flops, hardware, jobs
+from core.hardware import Calibration, Device
+from core.words import _
+from pages._ui import inputs, jobs_view, machine, scripts
+
+PRESETS = {
+    _("lecture, CPU"): {"b": 1024, "d": 256, "k": 64},
+    _("lecture, GPU"): {"b": 16384, "d": 32768, "k": 8192},
+    "256³": {"b": 256, "d": 256, "k": 256},
+    "1024³": {"b": 1024, "d": 1024, "k": 1024},
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The settings of a measurement, the peaks to hold it against, and the runs made with these very settings."""
+
+    b: int
+    d: int
+    k: int
+    dtypes: list[str]
+    peaks: dict[str, flops.Peak]
+    calibration: hardware.Calibration
+    runs: dict[str, flops.MatmulRun]
+    script: str
+
+    def choose_dtype(self) -> str:
+        """The dtype to explain; a control only where several were measured."""
+        return self.dtypes[0] if len(self.dtypes) == 1 else inputs.choice(_("Explain"), "explained", self.dtypes)
+
+
+def dims(columns: Sequence[DeltaGenerator]) -> list[int]:
+    """B, D and K, shared by the sections of this page."""
+    sizes = []
+    for column, name, size in zip(columns, ("b", "d", "k"), (1024, 256, 64), strict=False):
+        with column:
+            sizes.append(inputs.whole_number(name.upper(), name, size, 1, flops.MAX_DIM))
+    return sizes
+
+
+def machine_controls(column: DeltaGenerator) -> tuple[Device, int, Calibration | None]:
+    """The device, torch's threads, and the ceilings for both; None for these while they are being calibrated."""
+    device = machine.choose_device()
+    cores = hardware.available_cores()
+    with column:
+        threads = inputs.whole_number(_("Threads"), "threads", cores, 1, cores)
+    return device, threads, machine.calibration(device, threads)
+
+
+def measurement(*, needed: bool = False) -> Measured | None:
+    """The controls of a measurement and what it led to; None while the machine is calibrated, or if it is needed."""
+    columns = st.columns([1, 1, 1, 1, 2])
+    b, d, k = dims(columns)
+    with columns[4]:
+        options = [dtype for dtype in flops.DTYPES if dtype in machine.chosen_device().supported_dtypes]
+        dtypes = inputs.several(_("Dtypes"), "dtypes", options, ["fp32"])
+    device, threads, calibration = machine_controls(columns[3])
+    if calibration is None:
+        return None
+    expected = {dtype: calibration.peak_flop_per_sec(dtype) for dtype in dtypes}
+
+    def check() -> None:
+        for dtype in dtypes:
+            flops.check_matmul(b, d, k, dtype, device.id, expected[dtype])
+
+    with st.container(horizontal=True, vertical_alignment="center"):
+        runs = jobs_view.button_and_progress(
+            "measured", _("Measure"), flops.measure_matmuls, b, d, k, tuple(dtypes), device.id,
+            device=device.id, check=check, threads=threads, expected_flop_per_sec=expected, on_progress=jobs.report,
+        )  # fmt: skip
+        inputs.presets(PRESETS)
+    fitting = {run.dtype: run for run in runs or () if run.settings == (b, d, k, device.id, threads)}
+    missing = not set(dtypes) <= set(fitting)
+    if missing and runs:
+        st.caption(_("The settings have changed since the last measurement: measure again."))
+    if missing and needed:
+        st.info(_("Press Measure to see it."))
+        return None
+    peaks = {dtype: flops.choose_peak(device, dtype, calibration) for dtype in dtypes}
+    script = scripts.matmul_time(b, d, k, dtypes[0], device.id, threads)
+    return Measured(b, d, k, dtypes, peaks, calibration, {} if missing else fitting, script)
