@@ -2,11 +2,12 @@
 
 import streamlit as st
 
-from core import flops, hardware, jobs, units
+from core import flops, jobs, units
 from core.lessons import flops_mfu as lessons
-from core.words import _, plural
-from pages._ui import cards, charts, code_view, frame, inputs, jobs_view, matmul_view, scripts
+from core.words import _
+from pages._ui import cards, code_view, frame, inputs, jobs_view, machine, matmul_view, scripts
 from pages._ui.charts import flops_mfu as flops_mfu_charts
+from pages._ui.charts import roofline as roofline_charts
 
 LESSON_LIMIT_FLOPS = 10**9
 
@@ -31,18 +32,15 @@ def scale() -> None:
         return
     if peak.doubt:
         st.caption(_("This peak is disputed: {doubt}").format(doubt=peak.doubt))
-    rows = [(landmark.label, landmark.flops, "known") for landmark in flops.LANDMARKS]
+    cluster = {}
     if prediction.value is not None:
-        name = plural("{n} × {name}, {weeks:g} week", "{n} × {name}, {weeks:g} weeks", 1 if weeks == 1 else 2).format(
-            n=devices, name=peak.name, weeks=weeks
-        )
-        rows.append((name, prediction.value, "predicted"))
+        one, many = _("{n} × {name}, {weeks:g} week"), _("{n} × {name}, {weeks:g} weeks")
+        name = (one if weeks == 1 else many).format(n=f"{devices:,}", name=peak.name, weeks=weeks)
+        cluster[name] = prediction.value
         gpt3 = flops.weeks_of_training(flops.GPT3_TRAINING_FLOPS, devices, peak.flop_per_sec, mfu)
-        st.markdown(
-            _("GPT-3's training would keep it busy for **{weeks} weeks**.").format(weeks=units.significant(gpt3, 4))
-        )
-    alt_text = "; ".join(f"{label}: {units.si(value, 'FLOP')}" for label, value, _kind in rows)
-    charts.show(flops_mfu_charts.landmarks, tuple(rows), alt_text=alt_text)
+        message = _("GPT-3's training would keep it busy for **{weeks} weeks**.")
+        st.markdown(message.format(weeks=units.significant(gpt3, 4)))
+    flops_mfu_charts.landmarks({one.label: one.flops for one in flops.LANDMARKS}, cluster)
 
 
 @frame.section(_("How many FLOPs is a matrix multiply?"), _("Count"), needs_torch=True)
@@ -105,9 +103,7 @@ def utilization() -> None:
         draw=False,
     ):
         return
-    rows = tuple((name, now.runs[name].flop_per_sec, now.peaks[name].flop_per_sec) for name in now.dtypes)
-    alt_text = "; ".join(f"{name}: {units.si(rate, 'FLOP/s')}" for name, rate, _peak in rows)
-    charts.show(flops_mfu_charts.rates, rows, alt_text=alt_text)
+    flops_mfu_charts.rates({name: now.runs[name] for name in now.dtypes}, now.peaks)
     st.caption(_("Solid: achieved. Hollow: the peak, {source}.").format(source=now.peaks[dtype].source))
 
 
@@ -126,18 +122,17 @@ def method() -> None:
         f"method_{dtype}", comparison.prediction, comparison, script=now.script, labels=labels, draw=False
     ):
         return
-    text = _("five cold calls, mean {mean}; warm median {median}")
-    alt_text = text.format(mean=run.lecture_time.text, median=run.time.text)
-    charts.show(flops_mfu_charts.trial_times, run.time, run.lecture_time, alt_text=alt_text)
+    flops_mfu_charts.trial_times(run.time, run.lecture_time)
 
 
 @frame.section(_("From which size on is the machine busy?"), _("Sweep"))
 def sweep() -> None:
     columns = st.columns([2, 2, 1])
+    shown = {"squares": _("squares"), "skewed": _("skewed, equal work")}
     with columns[0]:
-        kind = inputs.choice(_("Shapes"), "sweep_shapes", ["squares", "skewed"], {"squares": _("squares"), "skewed": _("skewed, equal work")}.get)
+        kind = inputs.choice(_("Shapes"), "sweep_shapes", list(shown), shown.__getitem__)
     with columns[1]:
-        dtypes = inputs.several(_("Dtypes"), "sweep_dtypes", ["fp32", "bf16", "fp16", "fp64"], ["fp32"])
+        dtypes = inputs.several(_("Dtypes"), "sweep_dtypes", list(machine.CALIBRATED_DTYPES), ["fp32"])
     device, threads, calibration = matmul_view.machine_controls(columns[2])
     if calibration is None:
         return
@@ -147,18 +142,16 @@ def sweep() -> None:
         device=device.id, threads=threads, on_progress=jobs.report,
     )  # fmt: skip
     ceiling = calibration.ceiling(dtypes[0])
-    if kind == "squares" and ceiling is not None:
-        prediction = flops.predict_half_peak(ceiling)
-        comparison = None if done is None else flops.compare_half_peak(done, ceiling)
-        script = scripts.half_peak(dtypes[0], device.id, threads)
-        if not cards.predict_measure_explain(
-            f"half_peak_{dtypes[0]}", prediction, comparison, script=script, waiting=_("press Sweep"), draw=False
-        ):
-            return
+    prediction = flops.predict_half_peak(ceiling)
+    comparison = flops.compare_half_peak(done, ceiling) if done is not None and kind == "squares" else None
+    script = scripts.half_peak(dtypes[0], device.id, threads)
+    if not cards.predict_measure_explain(
+        f"half_peak_{dtypes[0]}", prediction, comparison, script=script, waiting=_("press Sweep"), draw=False
+    ):
+        return
     if done is not None:
-        points = matmul_view.sweep_points(done, kind, device, calibration)
-        title = _("rows of the square (log)") if kind == "squares" else _("inner dimension D (log), B = K, equal work")
-        charts.show(flops_mfu_charts.sweep, points, title, alt_text=_("achieved FLOP/s against the shape, by dtype"))
+        roofs = {dtype: matmul_view.roof_of(device, dtype, calibration) for dtype in dtypes}
+        roofline_charts.sweep(done, kind, roofs)
         for sentence in done.refused:
             st.caption(_("Left out: {sentence}").format(sentence=sentence))
 
@@ -168,22 +161,22 @@ def roofline() -> None:
     columns = st.columns([1, 1, 1, 1, 1, 2])
     b, d, k = matmul_view.dims(columns)
     with columns[4]:
-        dtype = inputs.select(_("Dtype"), "roof_dtype", ["fp32", "bf16", "fp16", "fp64"])
+        dtype = inputs.select(_("Dtype"), "roof_dtype", list(machine.CALIBRATED_DTYPES))
     with columns[5]:
-        sheets = matmul_view.choose_sheets()
+        sheets = matmul_view.choose_sheets(dtype)
     device, threads, calibration = matmul_view.machine_controls(columns[3])
     if calibration is None:
         return
     roof = matmul_view.roof_of(device, dtype, calibration)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        runs = jobs_view.button_and_progress(
-            "roofed", _("Measure"), flops.measure_roofline, b, d, k, dtype, device.id, device=device.id, threads=threads,
-            expected_flop_per_sec=roof.peak_flop_per_sec, on_progress=jobs.report,
-            check=lambda: flops.check_matmul(b, d, k, dtype, device.id, roof.peak_flop_per_sec),
-        )  # fmt: skip
-        names = [*flops.OPERATIONS, _("your matmul")]
-        chosen = inputs.choice(_("Operation"), "operation", names, label_visibility="collapsed")
-    size = matmul_view.size_of(chosen, (b, d, k), dtype, device, roof)
+    peak = roof.peak_flop_per_sec
+    runs = jobs_view.button_and_progress(
+        "roofed", _("Measure"), flops.measure_roofline, b, d, k, dtype, device.id, device=device.id, threads=threads,
+        expected_flop_per_sec=peak, on_progress=jobs.report,
+        check=lambda: flops.check_matmul(b, d, k, dtype, device.id, peak),
+    )  # fmt: skip
+    operations = [*flops.OPERATIONS, _("your matmul")]
+    chosen = inputs.choice(_("Operation"), "operation", operations, label_visibility="collapsed")
+    size = matmul_view.size_of(chosen, (b, d, k), dtype, roof)
     prediction = flops.predict_under_roof(*size, roof)
     run = next((run for run in runs or () if run.operation == chosen and (run.flops, run.moved_bytes) == size), None)
     comparison = None if run is None else flops.compare_operation(run, roof, calibration)
@@ -196,51 +189,7 @@ def roofline() -> None:
     message = _("{name}: {intensity} FLOP/byte, and the ridge is at {ridge}: **{bound}**.")
     texts = {"intensity": units.significant(intensity), "ridge": units.significant(roof.ridge_flop_per_byte)}
     st.markdown(message.format(name=chosen, bound=roof.bound(intensity), **texts))
-    points = tuple((run.operation, run.flop_per_byte, run.flop_per_sec, run.operation == chosen) for run in runs or ())
-    roofs = (roof, *(matmul_view.sheet_roof(sheet, dtype) for sheet in sheets))
-    known = tuple(one for one in roofs if one is not None)
-    charts.show(flops_mfu_charts.roofline, known, points, intensity, alt_text=_("rooflines, and the measured operations"))
+    roofline_charts.roofline([roof, *sheets], runs or (), chosen, intensity)
 
 
-@frame.section(_("Where do a Transformer's FLOPs go?"), _("Transformer"))
-def transformer() -> None:
-    shape, batch, length = matmul_view.transformer_controls()
-    with st.container(horizontal=True, vertical_alignment="center"):
-        attention = inputs.choice(_("Attention"), "attention", ["sdpa", "eager"], label_visibility="collapsed")
-        counted = jobs_view.button_and_progress(
-            "counted", _("Count with torch"), flops.count_transformer, shape, batch, length, attention
-        )
-    prediction = flops.predict_transformer_flops(shape, batch, length)
-    comparison, count = counted if counted and counted[0].prediction == prediction else (None, None)
-    script = scripts.transformer(shape, batch, length, attention)
-    if not cards.predict_measure_explain(
-        "transformer", prediction, comparison, script=script, waiting=_("press Count with torch"), draw=False
-    ):
-        return
-    parts = flops.transformer_flops(shape, batch, length).components
-    rows = tuple((part.name, part.forward_flops, part.backward_flops) for part in parts)
-    alt_text = "; ".join(f"{part.name}: {units.si(part.total_flops, 'FLOP')}" for part in parts)
-    charts.show(flops_mfu_charts.components, rows, alt_text=alt_text)
-    matmul_view.rules_of_thumb(shape, batch, length, prediction.value)
-    if count is not None:
-        for note in count.notes:
-            st.caption(note)
-
-
-@frame.section(_("When does the attention take over?"), _("Context"))
-def context() -> None:
-    shape, batch, length = matmul_view.transformer_controls()
-    half = inputs.switch(_("Count only what a causal mask keeps"), "causal_half")
-    share = flops.predict_attention_share(shape, batch, length, causal_half=half)
-    if not cards.predict_measure_explain("attention", share, script=scripts.attention(shape, batch, length, half)):
-        return
-    lengths = tuple(2**power for power in range(8, 18))
-    shares = flops.attention_share(shape, lengths, causal_half=half)
-    rows = tuple((one.seq_len, key, value) for one in shares for key, value in one.shares.items())
-    charts.show(flops_mfu_charts.context, rows, length, alt_text=_("share of each component against the context length"))
-    with st.expander(_("Who halves causal attention, and who does not")):
-        charts.table(matmul_view.causal_table(), _("conventions for causal attention"))
-
-
-SECTIONS = [scale, count, measure, utilization, method, sweep, roofline, transformer, context]
-frame.page("flops_mfu", _("FLOPs & MFU"), SECTIONS)
+frame.page("flops_mfu", _("FLOPs & MFU"), [scale, count, measure, utilization, method, sweep, roofline])

@@ -48,8 +48,7 @@ def training_time() -> None:
         return
     if priced:
         energy_and_cost(devices, prediction.value)
-    alt_text = _("days to train against the number of devices, at three fractions of the peak")
-    charts.show(napkin_charts.days_by_devices, *settings, alt_text=alt_text)
+    napkin_charts.days_by_devices(*settings)
 
 
 def energy_and_cost(devices: int, seconds: float) -> None:
@@ -80,10 +79,7 @@ def largest_model() -> None:
     script = scripts.max_params(devices, accelerator.memory_bytes, recipe.name)
     if not cards.predict_measure_explain("largest_model", prediction, script=script):
         return
-    recipes = napkin.RECIPES.values()
-    rows = tuple((one.name, part.name, part.value) for one in recipes for part in napkin.recipe_parts(one))
-    alt_text = "; ".join(f"{one.name}: {one.bytes_per_param:g} B" for one in recipes)
-    charts.show(napkin_charts.recipe_bytes, rows, recipe.name, alt_text=alt_text)
+    napkin_charts.recipe_bytes(list(napkin.RECIPES.values()), recipe.name)
     message = _("Activations come on top: {memory} of memory holds {params} with nothing left for them.")
     total = units.si_bytes(devices * accelerator.memory_bytes)
     st.caption(message.format(memory=total, params=prediction.text))
@@ -106,18 +102,7 @@ def published_runs() -> None:
         return
     message = _("These hours imply an MFU of **{implied:.1%}**; reported: {reported}.")
     st.markdown(message.format(implied=run.implied_mfu, reported=run.reported or _("none")))
-    points = tuple(
-        (
-            one.model,
-            one.predicted_gpu_hours(mfu),
-            one.gpu_hours,
-            one.implied_mfu,
-            one.is_doubtful,
-            one.model == run.model,
-        )
-        for one in runs.values()
-    )
-    charts.show(napkin_charts.gpu_hours, points, alt_text=_("reported GPU-hours against predicted ones, log-log"))
+    napkin_charts.gpu_hours(list(runs.values()), mfu, run)
     with st.expander(_("All rows, with their sources and doubts")):
         charts.table(napkin.published_table(), _("published trainings and benchmarks"))
 

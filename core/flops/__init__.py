@@ -34,7 +34,9 @@ from core.flops.roofline import (
     measure_roofline,
     predict_operation,
     predict_under_roof,
+    roofline_n,
 )
+from core.flops.rules import compare_six_nd, palm_flops_per_token, six_nd
 from core.flops.scale import (
     GPT3_TRAINING_FLOPS,
     GPT4_TRAINING_FLOPS,
@@ -54,9 +56,8 @@ from core.flops.transformer import (
     attention_share,
     compare_transformer_flops,
     count_transformer,
-    palm_flops_per_token,
+    predict_attention_share,
     predict_transformer_flops,
-    six_nd,
     transformer_flops,
 )
 
@@ -89,6 +90,7 @@ __all__ = [
     "compare_matmul_rate",
     "compare_matmul_time",
     "compare_operation",
+    "compare_six_nd",
     "compare_transformer_flops",
     "count_flops",
     "count_flops_detail",
@@ -100,6 +102,7 @@ __all__ = [
     "measure_matmuls",
     "measure_roofline",
     "palm_flops_per_token",
+    "predict_attention_share",
     "predict_budget",
     "predict_half_peak",
     "predict_matmul_flops",
@@ -108,6 +111,7 @@ __all__ = [
     "predict_transformer_flops",
     "predict_under_roof",
     "promised_peaks",
+    "roofline_n",
     "six_nd",
     "skewed_shapes",
     "square_shapes",

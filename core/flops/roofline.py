@@ -149,6 +149,18 @@ def compare_operation(run: RooflineRun, roof: Roof, calibration: Calibration | N
     return Comparison(prediction, run.time, tuple(part for part in parts if part.value > 0))
 
 
+def roofline_n(operation: Operation, expected_flop_per_sec: float | None, device: str = "cpu") -> int:
+    """The size at which a page measures an operation: smaller for a dtype that the hardware does not compute itself.
+
+    >>> roofline_n(OPERATIONS["matmul"], 100e9), roofline_n(OPERATIONS["relu"], 1e9)
+    (1024, 1048576)
+    """
+    slow = expected_flop_per_sec is not None and expected_flop_per_sec < SLOW_FLOP_PER_SEC
+    if operation.is_matrix:
+        return 256 if slow else MATRIX_N.get(device.split(":")[0], 1024)
+    return VECTOR_N // 16 if slow else VECTOR_N
+
+
 def measure_operations(
     dtype: str = "fp32",
     device: str = "cpu",
@@ -213,16 +225,13 @@ def measure_roofline(
     'your matmul'
     """
     check_matmul(b, d, k, dtype, device, expected_flop_per_sec)
-    slow = expected_flop_per_sec is not None and expected_flop_per_sec < SLOW_FLOP_PER_SEC
-    vector_n, matrix_n = (VECTOR_N // 16, 256) if slow else (VECTOR_N, None)
+    vector_n, matrix_n = (roofline_n(OPERATIONS[name], expected_flop_per_sec, device) for name in ("relu", "matmul"))
 
     def report(fraction: float, message: str) -> None:
         if on_progress is not None:
             on_progress(0.8 * fraction, message)
 
-    runs = measure_operations(
-        dtype, device, vector_n=vector_n, matrix_n=matrix_n, threads=threads, on_progress=report
-    )
+    runs = measure_operations(dtype, device, vector_n=vector_n, matrix_n=matrix_n, threads=threads, on_progress=report)
     report(1.0, _("your matmul"))
     own = measure_matmul(
         b, d, k, dtype, device, min_seconds=0.3, threads=threads, expected_flop_per_sec=expected_flop_per_sec

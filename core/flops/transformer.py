@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from core import units
 from core.checks import one_of, whole_number
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
 from core.flops.counter import FlopCount
@@ -26,9 +27,8 @@ __all__ = [
     "attention_share",
     "compare_transformer_flops",
     "count_transformer",
-    "palm_flops_per_token",
+    "predict_attention_share",
     "predict_transformer_flops",
-    "six_nd",
     "transformer_flops",
 ]
 
@@ -127,32 +127,6 @@ def transformer_flops(
         Component(key, name, forward, 2 * forward if backward else 0, formula) for key, name, forward, formula in parts
     )
     return TransformerFlops(shape, b, t, causal_half, components)
-
-
-def six_nd(shape: TransformerShape, num_tokens: int, *, non_embedding: bool = False) -> int:
-    """6·N FLOPs a token, forward and backward: the rule of thumb that forgets attention's QKᵀ and PV.
-
-    N is every parameter, as CS336 lecture 2 has it; with ``non_embedding`` it is without token embedding, positions
-    and head, as Kaplan et al. 2020 (§2.1) define it, which forgets the head's FLOPs as well.
-
-    >>> six_nd(PRESETS["GPT-2 small"], 1024)
-    764558180352
-    """
-    num_params = shape.num_non_embedding_params if non_embedding else shape.num_params
-    return 6 * num_params * whole_number(_("number of tokens"), num_tokens, 1, 10**18)
-
-
-def palm_flops_per_token(shape: TransformerShape, seq_len: int) -> int:
-    """6·N + 12·L·H·Q·T FLOPs a token, forward and backward: Chowdhery et al. 2022 (PaLM), appendix B.
-
-    N is every parameter, so that an embedding of its own, which multiplies nothing, is counted with the rest.
-    (nanoGPT's ``estimate_mfu`` leaves learned positions out of N.)
-
-    >>> palm_flops_per_token(PRESETS["GPT-2 small"], 1024)
-    859885056
-    """
-    t = whole_number("T", seq_len, 1, MAX_WIDTH)
-    return 6 * shape.num_params + 12 * shape.num_layers * shape.q_dim * t
 
 
 def predict_transformer_flops(
@@ -274,3 +248,22 @@ CAUSAL_CONVENTIONS = (
     ),
     CausalConvention("torch", False, "4·B·T²·H·Q forward", _("torch/utils/flop_counter.py")),
 )
+
+
+def predict_attention_share(
+    shape: TransformerShape, batch_size: int, seq_len: int, *, causal_half: bool = False
+) -> Prediction:
+    """The share of scores and weighted sum in all FLOPs, in percent.
+
+    >>> predict_attention_share(PRESETS["GPT-2 XL"], 1, 16384).text
+    '61.8 %'
+    """
+    flops = transformer_flops(shape, batch_size, seq_len, causal_half=causal_half)
+    parts = {part.key: part for part in flops.components}
+    attention = parts["scores"].total_flops + parts["weighted_sum"].total_flops
+    terms = (
+        Term(_("attention scores and weighted sum"), attention, unit="FLOP"),
+        Term(_("everything"), flops.total_flops, unit="FLOP"),
+    )
+    formula = f"{units.si(attention, 'FLOP')} / {units.si(flops.total_flops, 'FLOP')}"
+    return Prediction(_("share of attention"), 100 * attention / flops.total_flops, "%", formula, terms)

@@ -82,7 +82,7 @@ def _draw_difference(comparison: Comparison) -> None:
     if not comparison.parts and not comparison.difference:
         st.html(f'<p class="np-prose">{_("No difference: the two agree exactly.")}</p>')
     else:
-        charts.show(charts.difference, comparison, alt_text=charts.alternative(comparison))
+        charts.show_difference(comparison)
 
 
 def _difference_in_words(key: str, comparison: Comparison) -> None:

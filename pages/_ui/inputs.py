@@ -117,6 +117,17 @@ def several(label: str, key: str, options: Sequence[str], default: Sequence[str]
     return [option for option in options if option in chosen] or list(default)
 
 
+def tags(label: str, key: str, options: Sequence[str], default: Sequence[str]) -> list[str]:
+    """Any number of many options, none too."""
+
+    def read(texts: list[str]) -> list[str] | None:
+        wanted = [text for text in texts if text]
+        return wanted if set(wanted) <= set(options) else None
+
+    control = _Control(key, label, list(default), _one_of(options), read, list)
+    return list(_show(control, lambda: st.multiselect(label, options, list(default), key=key, **_BOUND)))
+
+
 def whole_number(label: str, key: str, default: int, low: int, high: int, **layout: Any) -> int:
     """A whole number within bounds."""
     right = _("a whole number from {low:,} to {high:,}").format(low=low, high=high)
@@ -141,14 +152,14 @@ def real_number(label: str, key: str, default: float, low: float, high: float, *
     return float(_show(control, lambda: st.number_input(label, low, high, default, key=key, **_BOUND, **layout)))
 
 
-def switch(label: str, key: str, *, default: bool = False, help: str | None = None) -> bool:  # noqa: A002
+def switch(label: str, key: str, *, default: bool = False) -> bool:
     """On or off."""
 
     def read(texts: list[str]) -> bool | None:
         return {"true": True, "false": False}.get(texts[-1].lower())
 
     control = _Control(key, label, default, _("true or false"), read, lambda value: str(value).lower())
-    return bool(_show(control, lambda: st.toggle(label, default, key=key, help=help, **_BOUND)))
+    return bool(_show(control, lambda: st.toggle(label, default, key=key, **_BOUND)))
 
 
 def step(label: str, name: str, total: int) -> int:
@@ -192,8 +203,8 @@ def presets(choices: dict[str, dict[str, Any]]) -> None:
 def switches(share: Callable[[], None]) -> None:
     """What every page has beside its title: predict first, lecture, share."""
     with st.container(horizontal=True, vertical_alignment="center", width="content", key="np_switches"):
-        switch(_("Predict first"), PREDICT_FIRST, help=_("Hide each answer until you have guessed it."))
-        switch(_("Lecture"), LECTURE, help=_("Large type, for the back row."))
+        switch(_("Predict first"), PREDICT_FIRST)
+        switch(_("Lecture"), LECTURE)
         popover: Any = st.popover(_("Share"), key="np_share", on_change="rerun", type="tertiary")
         if popover.open:
             with popover:

@@ -1,4 +1,4 @@
-"""The controls of a matrix multiply, shared by sections: its sizes, where and how it is measured, and what that gave."""
+"""Controls that sections of FLOPs & MFU share: a multiplication, where it is measured, a roof."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def dims(columns: Sequence[DeltaGenerator]) -> list[int]:
 def machine_controls(column: DeltaGenerator) -> tuple[Device, int, Calibration | None]:
     """The device, torch's threads, and the ceilings for both; None for these while they are being calibrated."""
     device = machine.choose_device()
-    cores = hardware.available_cores()
+    cores = machine.cores()
     with column:
         threads = inputs.whole_number(_("Threads"), "threads", cores, 1, cores)
     return device, threads, machine.calibration(device, threads)
@@ -89,3 +89,32 @@ def measurement(*, needed: bool = False) -> Measured | None:
     peaks = {dtype: flops.choose_peak(device, dtype, calibration) for dtype in dtypes}
     script = scripts.matmul_time(b, d, k, dtypes[0], device.id, threads)
     return Measured(b, d, k, dtypes, peaks, calibration, {} if missing else fitting, script)
+
+
+def roof_of(device: Device, dtype: str, calibration: Calibration) -> flops.Roof:
+    """This machine's roof for a dtype: calibrated peak and calibrated bandwidth."""
+    peak = calibration.peak_flop_per_sec(dtype)
+    assert peak is not None, f"{dtype} was not calibrated"
+    return flops.Roof(_("this machine, calibrated"), peak, calibration.bytes_per_sec, "calibrated")
+
+
+def choose_sheets(dtype: str) -> list[flops.Roof]:
+    """Accelerators to draw beside this machine, by data sheet; without a figure for the dtype one is left out."""
+    names = [one.name for one in hardware.all_accelerators()]
+    chosen = inputs.tags(_("Beside it, by data sheet"), "sheets", names, ["NVIDIA H100 SXM5 80GB"])
+    roofs = []
+    for name in chosen:
+        sheet = next(one for one in hardware.all_accelerators() if one.name == name)
+        peak, bandwidth = sheet.peak_flop_per_sec(dtype), sheet.memory_bytes_per_sec
+        if peak is not None and bandwidth is not None:
+            roofs.append(flops.Roof(sheet.name, peak, bandwidth, "promised"))
+    return roofs
+
+
+def size_of(operation: str, own: tuple[int, int, int], dtype: str, roof: flops.Roof) -> tuple[int, int]:
+    """FLOPs and bytes of an operation at the size at which it is measured."""
+    if operation not in flops.OPERATIONS:
+        return flops.matmul_flops(*own), flops.matmul_bytes(*own, dtype)
+    one = flops.OPERATIONS[operation]
+    n = flops.roofline_n(one, roof.peak_flop_per_sec)
+    return one.flops(n), one.moved_bytes(n, dtype)

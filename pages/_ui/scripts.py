@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from core import flops
+
 
 def training_time(num_params: float, num_tokens: float, devices: int, peak: float | None, mfu: float) -> str:
     """Days to train."""
@@ -79,3 +81,74 @@ for part in comparison.parts:
 print("  unexplained:", comparison.unexplained, "s")
 print("the lecture's method:", run.lecture_time.text)
 """
+
+
+def half_peak(dtype: str, device: str, threads: int) -> str:
+    """The size from which half of the peak is reached."""
+    return f"""from core import flops, hardware
+
+ceiling = hardware.calibrate({device!r}, ({dtype!r},), threads={threads}).ceiling({dtype!r})
+prediction = flops.predict_half_peak(ceiling)
+print("predicted", prediction.text, "=", prediction.formula)
+sweep = flops.sweep_matmul(flops.square_shapes((16, 32, 64, 128, 256)), ({dtype!r},), {device!r}, threads={threads})
+for run in sweep.runs:
+    print(run.b, f"{{run.flop_per_sec / 1e9:.3g}} GFLOP/s")
+comparison = flops.compare_half_peak(sweep, ceiling)
+print("measured", comparison.measurement.text if comparison else "half of the peak was not reached")
+"""
+
+
+def roofline(b: int, d: int, k: int, dtype: str, device: str, threads: int) -> str:
+    """The lecture's five operations and a matrix multiply under this machine's roof."""
+    return f"""from core import flops, hardware
+
+calibration = hardware.calibrate({device!r}, ({dtype!r},), threads={threads})
+roof = flops.Roof("calibrated", calibration.peak_flop_per_sec({dtype!r}), calibration.bytes_per_sec, "calibrated")
+print("ridge", round(roof.ridge_flop_per_byte, 1), "FLOP/byte")
+for run in flops.measure_roofline({b}, {d}, {k}, {dtype!r}, {device!r}, threads={threads},
+                                  expected_flop_per_sec=roof.peak_flop_per_sec):
+    comparison = flops.compare_operation(run, roof, calibration)
+    print(run.operation, run.size, "|", round(run.flop_per_byte, 2), "FLOP/byte,", roof.bound(run.flop_per_byte),
+          "| predicted", comparison.prediction.text, "| measured", comparison.measurement.text)
+"""
+
+
+def transformer(shape: flops.TransformerShape, batch: int, length: int, attention: str) -> str:
+    """A Transformer's FLOPs by component, and torch's count of the real network."""
+    return f"""from core import flops
+
+shape = flops.{_shape(shape)}
+comparison, count = flops.count_transformer(shape, {batch}, {length}, {attention!r})
+print("predicted", comparison.prediction.text, "=", comparison.prediction.formula)
+for part in flops.transformer_flops(shape, {batch}, {length}).components:
+    print(f"  {{part.name}}: {{part.forward_flops:,}} forward, {{part.backward_flops:,}} backward")
+print("counted by torch", f"{{count.total:,}}")
+"""
+
+
+def attention(shape: flops.TransformerShape, batch: int, length: int, causal_half: bool) -> str:
+    """The attention's share of a Transformer's FLOPs."""
+    return f"""from core import flops
+
+shape = flops.{_shape(shape)}
+prediction = flops.predict_attention_share(shape, {batch}, {length}, causal_half={causal_half})
+print(prediction.text, "=", prediction.formula)
+"""
+
+
+def six_nd(shape: flops.TransformerShape, batch: int, length: int) -> str:
+    """6ND beside the exact count."""
+    return f"""from core import flops
+
+comparison = flops.compare_six_nd(flops.{_shape(shape)}, {batch}, {length})
+print("6ND", comparison.prediction.text, "=", comparison.prediction.formula)
+print("exact", comparison.measurement.text)
+for part in comparison.parts:
+    print(f"  {{part.name}}: {{part.value:.4g}} FLOPs ({{part.note}})")
+"""
+
+
+def _shape(shape: flops.TransformerShape) -> str:
+    if flops.PRESETS.get(shape.name) == shape:
+        return f"PRESETS[{shape.name!r}]"
+    return repr(shape)

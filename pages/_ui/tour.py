@@ -25,6 +25,7 @@ STOPS = (
     ("5.4", _("Model FLOPs utilization"), "flops_mfu", _("MFU")),
     ("5.4", _("How the lecture times"), "flops_mfu", _("Timing")),
     ("2026", _("Arithmetic intensity and the roofline"), "flops_mfu", _("Roofline")),
+    ("2", _("6·N·D, and what a Transformer really costs"), "transformer_flops", _("Components")),
     ("5.5", _("Gradients: leaf and non-leaf"), "gradients", _("Graph")),
     ("5.6", _("FLOPs of the backward pass"), "gradients", _("Backward")),
     ("6.1", _("Parameters and their initialization"), "initialization", ""),

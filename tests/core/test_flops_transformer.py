@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.flops import rules
 from core.flops import transformer as tf
 from core.flops.counter import count_flops, count_flops_detail
 from core.flops.reference_block import ReferenceTransformer, count_reference_flops, training_step
@@ -135,18 +136,18 @@ def test_gpt2_small_trains_at_8_749e11_flops_per_sequence():
 
 def test_rules_of_thumb_on_gpt2_small():
     exact = tf.transformer_flops(GPT2, 1, 1024).total_flops
-    assert round(tf.six_nd(GPT2, 1024) / exact - 1, 3) == -0.126
-    assert round(1024 * tf.palm_flops_per_token(GPT2, 1024) / exact - 1, 4) == 0.0064
+    assert round(rules.six_nd(GPT2, 1024) / exact - 1, 3) == -0.126
+    assert round(1024 * rules.palm_flops_per_token(GPT2, 1024) / exact - 1, 4) == 0.0064
     positions = 6 * 1024 * 768  # without the learned positions, which multiply nothing
-    assert round(1024 * (tf.palm_flops_per_token(GPT2, 1024) - positions) / exact - 1, 3) == 0.001
-    assert tf.six_nd(GPT2, 1024, non_embedding=True) == 6 * 1024 * (124_439_808 - (50257 + 1024) * 768)
+    assert round(1024 * (rules.palm_flops_per_token(GPT2, 1024) - positions) / exact - 1, 3) == 0.001
+    assert rules.six_nd(GPT2, 1024, non_embedding=True) == 6 * 1024 * (124_439_808 - (50257 + 1024) * 768)
 
 
 def test_palms_rule_is_exact_but_for_norms_biases_and_embeddings():
     shape = dataclasses.replace(PRESETS["Llama 3 8B"], num_layers=3)
     multiplying = shape.num_params - shape.num_embedding_params - (2 * 3 + 1) * 4096
     exact = tf.transformer_flops(shape, 1, 512).per_token
-    assert tf.palm_flops_per_token(shape, 512) - 6 * (shape.num_params - multiplying) == exact
+    assert rules.palm_flops_per_token(shape, 512) - 6 * (shape.num_params - multiplying) == exact
 
 
 def test_assignment_1_forward_of_gpt2_xls_shape():
@@ -274,8 +275,8 @@ def test_impossible_shapes_are_refused_with_what_would_be_right(change, message)
     [
         (lambda: tf.transformer_flops(GPT2, 0, 1024), "B must be a whole number from 1"),
         (lambda: tf.transformer_flops(GPT2, 1, 1.5), "T must be a whole number from 1 to 16,777,216; received 1.5"),
-        (lambda: tf.palm_flops_per_token(GPT2, -1), "T must be a whole number"),
-        (lambda: tf.six_nd(GPT2, 0), "number of tokens must be a whole number"),
+        (lambda: rules.palm_flops_per_token(GPT2, -1), "T must be a whole number"),
+        (lambda: rules.six_nd(GPT2, 0), "number of tokens must be a whole number"),
         (lambda: tf.attention_share(GPT2, [1024, "long"]), "T must be a whole number"),
         (lambda: tf.compare_transformer_flops(GPT2, 1, 8, "flash"), "attention must be one of sdpa, eager"),
         (lambda: tf.compare_transformer_flops(GPT2, 2**24, 2**24), "make either smaller"),
@@ -300,3 +301,22 @@ def test_the_napkin_needs_no_torch():
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", tf.PRESETS)
+def test_what_6nd_leaves_out_is_named_to_the_last_flop(name):
+    comparison = rules.compare_six_nd(tf.PRESETS[name], 2, 2048)
+    assert comparison.unexplained == 0
+    assert comparison.measurement.value == tf.transformer_flops(tf.PRESETS[name], 2, 2048).total_flops
+    parts = {part.name: part.value for part in comparison.parts}
+    assert parts["attention"] > 0
+    assert ("embedding" in parts) != tf.PRESETS[name].tied_head
+
+
+def test_the_share_of_attention_is_that_of_its_components():
+    shape = tf.PRESETS["GPT-2 XL"]
+    assert tf.predict_attention_share(shape, 1, 16384).value == pytest.approx(
+        100 * tf.attention_share(shape, [16384])[0].attention
+    )
+    half = tf.predict_attention_share(shape, 1, 16384, causal_half=True).value
+    assert half < tf.predict_attention_share(shape, 1, 16384).value

@@ -145,4 +145,4 @@ def test_the_tour_links_what_is_there():
     app = choose(open_page(), "napkin_section", "stops")
     links = [element.proto for element in app.get("page_link")]
     assert any(link.label.endswith("2·B·D·K") for link in links)
-    assert all(link.page in ("", "napkin", "flops_mfu", "gradients") for link in links)
+    assert all(link.page in ("", "napkin", "flops_mfu", "transformer_flops", "gradients") for link in links)

@@ -1,13 +1,17 @@
-"""Charts: built with Altair in one theme, cached as specifications, shown through one function.
+"""Charts: drawn with Altair in one theme, cached by their structure, shown through one function.
 
 Predicted is hollow, measured is solid, the named parts of a difference are tints, what is unexplained is grey. Every
 chart has units on its axes and a text alternative; the toolbar that appears over it saves a PNG, or the data as CSV.
+
+Making a chart with Altair takes 50 to 150 ms, a new value about one: so a chart is drawn once for each structure
+(``draw(*structure)``, with no data in it), and its rows are put in at every run. Limits of an axis that follow the
+data are Vega parameters: ``alt.ExprRef("high")`` in the drawing, ``high=...`` when it is shown.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -19,6 +23,8 @@ from pages._ui import inputs
 if TYPE_CHECKING:
     from core.claims import Comparison
 
+Row = Mapping[str, Any]
+
 CLAIM = "#0072B2"
 UNEXPLAINED = "#8A9099"
 # Okabe and Ito's palette, safe for colour-blind readers; yellow is left out, it vanishes on white.
@@ -29,24 +35,29 @@ INK = "#6f7a88"  # text on charts: the server does not know the theme, and this 
 LECTURE_SCALE = 1.3
 
 
-def show(build: Callable[..., Any], *values: Any, alt_text: str) -> None:
-    """Show the chart that ``build(*values)`` makes. The values are hashable; its specification is made once."""
+def show(draw: Callable[..., Any], rows: Sequence[Row], *structure: Any, alt_text: str, **limits: float) -> None:
+    """Show the chart that ``draw(*structure)`` makes of the rows; see the module's text for ``limits``."""
     scale = LECTURE_SCALE if inputs.lecture_mode() else 1.0
-    st.vega_lite_chart(spec=_spec(build, values, scale), width="stretch", alt=alt_text)
+    spec = {
+        **_spec(draw, structure, scale),
+        "params": [{"name": name, "value": value} for name, value in limits.items()],
+        "datasets": {"rows": list(rows)},
+    }
+    st.vega_lite_chart(spec=spec, width="stretch", alt=alt_text)
 
 
 @functools.lru_cache(maxsize=512)
-def _spec(build: Callable[..., Any], values: tuple[Any, ...], scale: float) -> dict[str, Any]:
+def _spec(draw: Callable[..., Any], structure: tuple[Any, ...], scale: float) -> dict[str, Any]:
+    # Altair looks pandas up among the loaded modules, and would find it half loaded by the warming thread: wait for it.
+    import pandas  # noqa: F401
+
     size = round(13 * scale)
-    chart = build(*values)
+    chart = draw(*structure)
     chart = chart.configure_axis(
         labelFontSize=size, titleFontSize=size, titleFontWeight="normal", labelLimit=260, grid=True
     )
-    chart = (
-        chart.configure_text(fontSize=size, color=INK)
-        .configure_view(strokeWidth=0)
-        .configure_legend(labelFontSize=size, titleFontSize=size)
-    )
+    chart = chart.configure_text(fontSize=size, color=INK).configure_view(strokeWidth=0)
+    chart = chart.configure_legend(labelFontSize=size, titleFontSize=size)
     spec: dict[str, Any] = chart.properties(autosize={"type": "fit-x", "contains": "padding"}).to_dict()
     return spec
 
@@ -54,6 +65,20 @@ def _spec(build: Callable[..., Any], values: tuple[Any, ...], scale: float) -> d
 def part_color(index: int) -> str:
     """The tint of the part at that place of a comparison."""
     return PART_COLORS[index % len(PART_COLORS)]
+
+
+def canvas() -> Any:
+    """A chart of the rows that ``show`` puts in."""
+    import altair as alt
+
+    return alt.Chart(alt.NamedData(name="rows"))
+
+
+def names_axis() -> Any:
+    """The axis of a bar chart's names: no ticks, no line."""
+    import altair as alt
+
+    return alt.Axis(ticks=False, domain=False, grid=False, labelLimit=300)
 
 
 def scaled_unit(largest: float, unit: str) -> tuple[float, str]:
@@ -67,51 +92,41 @@ def scaled_unit(largest: float, unit: str) -> tuple[float, str]:
     return units.parse_quantity(f"1 {name}", unit) if name else 1.0, name
 
 
-def difference(comparison: Comparison) -> Any:
+def show_difference(comparison: Comparison) -> None:
     """From predicted to measured: a bar for each, and between them each named part where it adds to the last."""
-    import altair as alt
-    import pandas as pd
-
     predicted, measured = comparison.prediction.value, comparison.measurement.value
     assert predicted is not None
-    divide, unit = scaled_unit(max(predicted, measured), comparison.prediction.unit)
-    rows = [
-        (_("predicted"), 0.0, predicted, "transparent", CLAIM, units.quantity(predicted, comparison.prediction.unit))
-    ]
+    unit = comparison.prediction.unit
+    divide, shown_unit = scaled_unit(max(predicted, measured), unit)
+    bars = [(_("predicted"), 0.0, predicted, "transparent", CLAIM, units.quantity(predicted, unit))]
     level = predicted
     steps = [(part.name, part.value, part_color(index)) for index, part in enumerate(comparison.parts)]
     steps.append((_("unexplained"), comparison.unexplained or 0.0, UNEXPLAINED))
     for name, value, color in steps:
         sign = "+" if value >= 0 else "−"
-        rows.append(
-            (
-                name,
-                level,
-                level + value,
-                color,
-                color,
-                f"{sign} {units.quantity(abs(value), comparison.prediction.unit)}",
-            )
-        )
+        bars.append((name, level, level + value, color, color, f"{sign} {units.quantity(abs(value), unit)}"))
         level += value
-    rows.append((_("measured"), 0.0, measured, CLAIM, CLAIM, comparison.measurement.text))
-    data = pd.DataFrame(rows, columns=["name", "from", "to", "fill", "stroke", "label"])
-    data["from"] /= divide
-    data["to"] /= divide
-    data["end"] = data[["from", "to"]].max(axis=1)
-    low, high = data["from"].min(), data["end"].max()
-    room = 0.15 * (high - low)  # for the labels behind the bars
-    base = alt.Chart(data).encode(
-        y=alt.Y("name:N", sort=None, title=None, axis=alt.Axis(ticks=False, domain=False, grid=False))
-    )
-    x = alt.X(
-        "from:Q",
-        title=f"{comparison.prediction.quantity} ({unit})",
-        scale=alt.Scale(domain=[min(0.0, low), high + room], nice=False),
-    )
+    bars.append((_("measured"), 0.0, measured, CLAIM, CLAIM, comparison.measurement.text))
+    rows: list[dict[str, Any]] = [
+        {"name": name, "from": low / divide, "to": high / divide, "end": max(low, high) / divide, "fill": fill,
+         "stroke": stroke, "label": label}
+        for name, low, high, fill, stroke, label in bars
+    ]  # fmt: skip
+    low, high = min(0.0, *(min(row["from"], row["to"]) for row in rows)), max(row["end"] for row in rows)
+    title = f"{comparison.prediction.quantity} ({shown_unit})"
+    # Room for the labels behind the bars.
+    show(_draw_difference, rows, title, alt_text=alternative(comparison), low=low, high=high + 0.15 * (high - low))
+
+
+def _draw_difference(title: str) -> Any:
+    import altair as alt
+
+    scale = alt.Scale(domainMin=alt.ExprRef("low"), domainMax=alt.ExprRef("high"), nice=False)
+    base = canvas().encode(y=alt.Y("name:N", sort=None, title=None, axis=names_axis()))
     bars = base.mark_bar(strokeWidth=2, cornerRadius=2).encode(
-        x=x, x2="to:Q", fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("stroke:N", scale=None),
-        tooltip=[alt.Tooltip("name:N", title=_("part")), alt.Tooltip("label:N", title=comparison.prediction.quantity)],
+        x=alt.X("from:Q", title=title, scale=scale), x2="to:Q",
+        fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("stroke:N", scale=None),
+        tooltip=[alt.Tooltip("name:N", title=_("part")), alt.Tooltip("label:N", title=title)],
     )  # fmt: skip
     labels = base.mark_text(align="left", dx=6).encode(x="end:Q", text="label:N")
     return alt.layer(bars, labels).properties(height=alt.Step(26))
@@ -132,6 +147,6 @@ def alternative(comparison: Comparison) -> str:
     )
 
 
-def table(rows: Sequence[dict[str, Any]], alt_text: str) -> None:
+def table(rows: Sequence[Row], alt_text: str) -> None:
     """A table; its toolbar saves it as CSV."""
     st.dataframe(list(rows), hide_index=True, width="stretch", alt=alt_text)

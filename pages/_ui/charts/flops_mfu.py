@@ -1,101 +1,109 @@
-"""Charts of the page FLOPs & MFU."""
+"""Charts of the page FLOPs & MFU, its first half: scale, time and utilization."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from core import units
 from core.words import _
-from pages._ui.charts import CLAIM, UNEXPLAINED, scaled_unit
+from pages._ui.charts import CLAIM, UNEXPLAINED, canvas, names_axis, scaled_unit, show
 
 if TYPE_CHECKING:
     from core.claims import Measurement
+    from core.flops import MatmulRun, Peak
+
+LECTURE_COLOR = "#D55E00"
 
 
-def landmarks(rows: tuple[tuple[str, float, str], ...]) -> Any:
-    """FLOPs of trainings and of the chosen cluster, on one log axis. ``rows``: name, FLOPs, "known" or "predicted"."""
+def landmarks(known: Mapping[str, float], predicted: Mapping[str, float]) -> None:
+    """FLOPs of trainings, and of the chosen cluster (hollow), on one log axis."""
+    low = 10.0 ** math.floor(math.log10(min([*known.values(), *predicted.values()])) - 1)
+    rows = [
+        {"name": name, "flops": value, "low": low, "label": units.si(value, "FLOP"),
+         "fill": "transparent" if name in predicted else UNEXPLAINED,
+         "stroke": CLAIM if name in predicted else UNEXPLAINED}
+        for name, value in {**known, **predicted}.items()
+    ]  # fmt: skip
+    show(_draw_landmarks, rows, alt_text="; ".join(f"{row['name']}: {row['label']}" for row in rows))
+
+
+def _draw_landmarks() -> Any:
     import altair as alt
-    import pandas as pd
 
-    data = pd.DataFrame(rows, columns=["name", "flops", "kind"])
-    data["label"] = [units.si(value, "FLOP") for value in data["flops"]]
-    data["low"] = 10.0 ** (len(str(int(data["flops"].min()))) - 3)
-    data["fill"] = ["transparent" if kind == "predicted" else UNEXPLAINED for kind in data["kind"]]
-    data["stroke"] = [CLAIM if kind == "predicted" else UNEXPLAINED for kind in data["kind"]]
-    base = alt.Chart(data).encode(
-        y=alt.Y("name:N", sort=None, title=None, axis=alt.Axis(ticks=False, domain=False, grid=False))
-    )
+    base = canvas().encode(y=alt.Y("name:N", sort=None, title=None, axis=names_axis()))
     axis = alt.Axis(format=".0e", tickCount=6)
+    x = alt.X("low:Q", scale=alt.Scale(type="log", padding=40), title=_("FLOPs (log)"), axis=axis)
     bars = base.mark_bar(strokeWidth=2, height=20).encode(
-        x=alt.X("low:Q", scale=alt.Scale(type="log", padding=40), title=_("FLOPs (log)"), axis=axis), x2="flops:Q",
-        fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("stroke:N", scale=None),
+        x=x, x2="flops:Q", fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("stroke:N", scale=None),
         tooltip=["name:N", alt.Tooltip("flops:Q", format=".4e", title="FLOPs")],
     )  # fmt: skip
     text = base.mark_text(align="left", dx=6).encode(x="flops:Q", text="label:N")
     return alt.layer(bars, text).properties(height=alt.Step(34))
 
 
-def rates(rows: tuple[tuple[str, float, float | None], ...]) -> Any:
+def rates(runs: Mapping[str, MatmulRun], peaks: Mapping[str, Peak]) -> None:
     """Achieved FLOP/s per dtype (solid) inside its peak (hollow), on a log axis: factors matter."""
-    import altair as alt
-    import pandas as pd
+    reached = [run.flop_per_sec for run in runs.values()]
+    promised = [peak.flop_per_sec for peak in peaks.values() if peak.flop_per_sec is not None]
+    divide, unit = scaled_unit(max(reached + promised), "FLOP/s")
+    low = 10.0 ** math.floor(math.log10(min(reached + promised) / divide) - 0.3)
+    rows = []
+    for dtype, run in runs.items():
+        peak = peaks[dtype].flop_per_sec
+        share = f"MFU {run.flop_per_sec / peak:.0%}" if peak else _("peak unknown")
+        label = f"{units.si(run.flop_per_sec, 'FLOP/s')} · {share}"
+        row = {"dtype": dtype, "low": low, "rate": run.flop_per_sec / divide, "peak": peak and peak / divide}
+        rows.append({**row, "end": max(run.flop_per_sec, peak or 0.0) / divide, "label": label})
+    show(_draw_rates, rows, unit, alt_text="; ".join(f"{row['dtype']}: {row['label']}" for row in rows))
 
-    largest = max(max(rate, peak or 0.0) for _name, rate, peak in rows)
-    divide, unit = scaled_unit(largest, "FLOP/s")
-    label = [
-        units.si(rate, "FLOP/s") + (f" · MFU {rate / peak:.0%}" if peak else _(" · peak unknown"))
-        for _name, rate, peak in rows
-    ]
-    data = pd.DataFrame(rows, columns=["dtype", "rate", "peak"]).assign(label=label)
-    data["low"] = min(min(rate, peak or rate) for _name, rate, peak in rows) / 4 / divide
-    data["rate"] /= divide
-    data["peak"] = data["peak"].astype(float) / divide
-    data["end"] = data[["rate", "peak"]].max(axis=1)
-    y = alt.Y("dtype:N", sort=None, title=None, axis=alt.Axis(ticks=False, domain=False, grid=False))
-    scale = alt.Scale(type="log", nice=False, padding=10)
-    base = alt.Chart(data).encode(y=y)
-    solid = base.mark_bar(color=CLAIM, height=18).encode(
-        x=alt.X("low:Q", scale=scale, title=f"{unit} ({_('log')})"), x2="rate:Q"
-    )
-    hollow = base.mark_bar(fill="transparent", stroke=CLAIM, strokeWidth=2, height=28).encode(x="low:Q", x2="peak:Q")
+
+def _draw_rates(unit: str) -> Any:
+    import altair as alt
+
+    scale = alt.Scale(type="log", nice=False, padding=90)
+    base = canvas().encode(y=alt.Y("dtype:N", sort=None, title=None, axis=names_axis()))
+    x = alt.X("low:Q", scale=scale, title=_("{unit} (log)").format(unit=unit))
+    solid = base.mark_bar(color=CLAIM, height=18).encode(x=x, x2="rate:Q")
+    hollow = base.mark_bar(fill="transparent", stroke=CLAIM, strokeWidth=2, height=28).encode(x=x, x2="peak:Q")
     text = base.mark_text(align="left", dx=8, fontWeight="bold").encode(x="end:Q", text="label:N")
     return alt.layer(hollow, solid, text).properties(height=alt.Step(44))
 
 
-def trial_times(warm: Measurement, lecture: Measurement) -> Any:
+def trial_times(warm: Measurement, lecture: Measurement) -> None:
     """Every trial in the order it ran: five cold calls of the lecture's method, then the warm ones; log time."""
-    import altair as alt
-    import pandas as pd
-
-    names = (_("the lecture's five"), _("warm"))
     divide, unit = scaled_unit(warm.value, "s")
     kept = warm.samples[:: max(1, len(warm.samples) // 400)]
-    data = pd.DataFrame(
-        [(index + 1, value / divide, names[0]) for index, value in enumerate(lecture.samples)]
-        + [(len(lecture.samples) + 1 + index, value / divide, names[1]) for index, value in enumerate(kept)],
-        columns=["trial", "time", "method"],
-    )
-    lines = pd.DataFrame(
-        [(lecture.value / divide, _("mean of five: {time}").format(time=lecture.text), names[0]),
-         (warm.value / divide, _("warm median: {time}").format(time=warm.text), names[1])],
-        columns=["time", "label", "method"],
-    )  # fmt: skip
-    color = alt.Color("method:N", scale=alt.Scale(domain=names, range=["#D55E00", CLAIM]), legend=None)
-    y = alt.Y(
-        "time:Q",
-        scale=alt.Scale(type="log", nice=False, padding=12),
-        title=_("time of one call ({unit}, log)").format(unit=unit),
-    )
-    points = alt.Chart(data).mark_point(filled=True, size=36, opacity=0.7).encode(
+    trials = [(value, _("the lecture's five"), LECTURE_COLOR, "diamond") for value in lecture.samples]
+    trials += [(value, _("warm"), CLAIM, "circle") for value in kept]
+    rows: list[dict[str, Any]] = [
+        {"trial": index, "time": value / divide, "method": method, "color": color, "shape": shape}
+        for index, (value, method, color, shape) in enumerate(trials, 1)
+    ]
+    for one, label, color in (
+        (lecture, _("mean of five: {time}"), LECTURE_COLOR),
+        (warm, _("warm median: {time}"), CLAIM),
+    ):
+        rows.append({"level": one.value / divide, "label": label.format(time=one.text), "color": color})
+    text = _("five cold calls, mean {mean}; warm median {median}")
+    show(_draw_trials, rows, unit, alt_text=text.format(mean=lecture.text, median=warm.text))
+
+
+def _draw_trials(unit: str) -> Any:
+    import altair as alt
+
+    title = _("time of one call ({unit}, log)").format(unit=unit)
+    scale = alt.Scale(type="log", nice=False, padding=12)
+    color = alt.Color("color:N", scale=None)
+    points = canvas().transform_filter("isValid(datum.trial)").mark_point(filled=True, size=36, opacity=0.7).encode(
         x=alt.X("trial:Q", title=_("trial, in order (a sample of the warm ones)"), axis=alt.Axis(format="d")),
-        y=y, color=color,
-        shape=alt.Shape("method:N", scale=alt.Scale(domain=names, range=["diamond", "circle"]), legend=None),
+        y=alt.Y("time:Q", scale=scale, title=title), color=color, shape=alt.Shape("shape:N", scale=None),
         tooltip=["method:N", "trial:Q", alt.Tooltip("time:Q", title=unit, format=".4g")],
     )  # fmt: skip
-    rules = alt.Chart(lines).mark_rule(strokeDash=[6, 4], strokeWidth=2).encode(y="time:Q", color=color)
-    labels = (
-        alt.Chart(lines)
-        .mark_text(align="right", dy=-9, fontWeight="bold")
-        .encode(y="time:Q", x=alt.value("width"), text="label:N", color=color)
-    )
+    levels = canvas().transform_filter("isValid(datum.level)")
+    y = alt.Y("level:Q", scale=scale, title=title)
+    rules = levels.mark_rule(strokeDash=[6, 4], strokeWidth=2).encode(y=y, color=color)
+    labels = levels.mark_text(align="right", dy=-9, fontWeight="bold")
+    labels = labels.encode(y=y, x=alt.value("width"), text="label:N", color=color)
     return alt.layer(points, rules, labels).properties(height=260)

@@ -1,0 +1,63 @@
+"""Controls and tables that the sections of Transformer FLOPs share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from core import flops, units
+from core.words import _
+from pages._ui import charts, inputs
+
+
+def transformer_controls() -> tuple[flops.TransformerShape, int, int]:
+    """A model, batch size and context length; with "your own", its shape too."""
+    own = _("your own")
+    columns = st.columns([2, 1, 1])
+    with columns[0]:
+        name = inputs.select(_("Model"), "model", [*flops.PRESETS, own], default="GPT-2 small")
+    with columns[1]:
+        batch = inputs.whole_number(_("Batch size B"), "batch", 1, 1, 2**20)
+    with columns[2]:
+        length = inputs.whole_number(_("Context length T"), "context", 1024, 1, 2**22)
+    if name != own:
+        return flops.PRESETS[name], batch, length
+    fields = {
+        "num_layers": (_("Layers"), 12, 1000),
+        "d_model": (_("Width D"), 768, 2**17),
+        "num_heads": (_("Heads"), 12, 1024),
+        "num_kv_heads": (_("KV heads"), 12, 1024),
+        "d_ff": (_("Feed-forward F"), 3072, 2**19),
+        "vocab_size": (_("Vocabulary V"), 50257, 2**21),
+    }
+    chosen: dict[str, Any] = {}
+    for column, (key, (label, default, high)) in zip(st.columns(len(fields)), fields.items(), strict=True):
+        with column:
+            chosen[key] = inputs.whole_number(label, f"own_{key}", default, 1, high)
+    gated = inputs.switch(_("Gated feed-forward (SwiGLU: three matrices)"), "own_gated")
+    return flops.TransformerShape(name, gated_mlp=gated, **chosen), batch, length
+
+
+def rules_of_thumb(shape: flops.TransformerShape, batch: int, length: int) -> None:
+    """The rules that everybody uses, beside the exact count."""
+    exact = flops.transformer_flops(shape, batch, length).total_flops
+    rules = {
+        _("6·N·D, all parameters"): flops.six_nd(shape, batch * length),
+        _("6·N·D, without embeddings"): flops.six_nd(shape, batch * length, non_embedding=True),
+        _("6·N·D + 12·L·H·Q·T"): flops.palm_flops_per_token(shape, length) * batch * length,
+    }
+    rows = [
+        {_("rule"): name, _("FLOPs"): units.si(value, "FLOP"), _("over the exact count"): f"{value / exact - 1:+.1%}"}
+        for name, value in rules.items()
+    ]
+    charts.table(rows, _("rules of thumb beside the exact count"))
+
+
+def causal_table() -> list[dict[str, str]]:
+    """Who counts half of a causal attention, and who counts the full square."""
+    return [
+        {_("who"): one.who, _("counts"): _("half") if one.halves else _("the full square"), _("formula"): one.formula,
+         _("source"): one.source}
+        for one in flops.CAUSAL_CONVENTIONS
+    ]  # fmt: skip
