@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from playwright.sync_api import Locator, Page, expect
+
+# The pages by their address, the start page first: each file of pages/ is one.
+PAGES = [
+    "",
+    *sorted(
+        file.stem for file in (Path(__file__).resolve().parents[2] / "pages").glob("[a-z]*.py") if file.stem != "napkin"
+    ),
+]
 
 # Idle for a moment: between a click and the answer to it the page is still "not running".
 _SETTLED = """() => {
@@ -19,6 +28,13 @@ _SETTLED = """() => {
 }"""
 
 
+_BOUND_CONTROLS = """() => {
+  const kinds = {'input[type=number][step="1"]': 'whole', 'input[type=number]': 'real', 'input[type=range]': 'whole',
+    '[data-testid=stSelectbox]': 'choice', '[data-testid=stButtonGroup]': 'choice', '[role=switch]': 'switch'};
+  const kind = e => Object.keys(kinds).find(selector => e.querySelector(selector));
+  return [...document.querySelectorAll('[data-testid=stElementContainer][class*=st-key-]')].filter(kind)
+    .map(e => [[...e.classList].find(name => name.startsWith('st-key-')).slice(7), kinds[kind(e)]]);
+}"""
 _BROKEN = re.compile("This section failed|Page not found")
 
 
@@ -63,6 +79,10 @@ class Student:
         self.page.get_by_role("radio", name=label, exact=True).first.click()
         expect(self.page.get_by_role("radio", name=label, exact=True).first).to_be_checked()
 
+    def section_labels(self) -> list[str]:
+        """The sections that the control at the top offers, the whole page last; empty where there is one only."""
+        return self.page.locator("[class*='st-key-'][class*='_section ']").get_by_role("radio").all_inner_texts()
+
     def menu(self, group: str, title: str) -> None:
         """Go to a page through the navigation at the top."""
         self.page.get_by_test_id("stTopNavSection").filter(has_text=group).first.click()
@@ -82,11 +102,16 @@ class Student:
     def field(self, key: str) -> Locator:
         return self.control(key).locator("input").first
 
+    def bound_controls(self) -> dict[str, str]:
+        """The controls whose values live in the address: by key, what kind they are."""
+        found = self.page.evaluate(_BOUND_CONTROLS)
+        return {key: kind for key, kind in found if not key.startswith("np_") and not key.endswith("_section")}
+
     def shown(self, key: str) -> str:
         """What the control with that key shows: a number, a slider's position, the options chosen."""
         control = self.control(key)
         if control.get_by_role("slider").count():
-            return control.get_by_role("slider").get_attribute("aria-valuenow") or ""
+            return control.get_by_role("slider").input_value()
         chosen = control.locator("[aria-pressed=true], [aria-checked=true]")
         if chosen.count():
             return ", ".join(sorted(chosen.all_inner_texts()))
