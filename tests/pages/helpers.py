@@ -42,7 +42,8 @@ def value_of(app: AppTest, kind: str = "predicted") -> str:
 
 
 def charts(app: AppTest) -> list[Any]:
-    return [element.proto.spec for element in app.get("vega_lite_chart")]
+    """Each chart's drawing and data."""
+    return [(one.proto.spec, rows(app, index)) for index, one in enumerate(app.get("vega_lite_chart"))]
 
 
 def rows(app: AppTest, index: int = -1) -> list[dict[str, Any]]:
@@ -54,7 +55,7 @@ def rows(app: AppTest, index: int = -1) -> list[dict[str, Any]]:
 
 def choose(app: AppTest, key: str, value: Any) -> AppTest:
     """Change a control of any kind and run."""
-    for kind in ("number_input", "selectbox", "toggle", "slider", "text_input", "button_group"):
+    for kind in ("number_input", "selectbox", "toggle", "slider", "text_input", "multiselect", "button_group"):
         for element in app.get(kind):
             if getattr(element, "key", None) == key:
                 element.set_value(value)

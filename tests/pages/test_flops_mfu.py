@@ -190,6 +190,42 @@ def test_sections_that_need_a_measurement_ask_for_it():
 
 
 @pytest.mark.usefixtures("calibrated")
+def test_a_sweep_finds_where_half_the_peak_is_reached(monkeypatch):
+    monkeypatch.setattr(flops, "square_shapes", lambda: ((16, 16, 16), (128, 128, 128), (256, 256, 256)))
+    app = at_section("sweep")
+    assert value_of(app).endswith("rows")
+    press(app, "swept_squares_start")
+    done = finish(app.session_state["swept_squares"]).result
+    assert [run.b for run in done.runs] == [16, 128, 256]
+    app.run()
+    assert [row["x"] for row in rows(app)] == [16, 128, 256]
+    assert all(row["low"] <= row["rate"] <= row["high"] for row in rows(app))
+    choose(app, "sweep_shapes", "skewed")
+    assert not charts(app)
+
+
+@pytest.mark.usefixtures("calibrated")
+def test_the_roofline_says_what_bounds_each_operation():
+    app = at_section("roofline", b=64, d=64, k=64)
+    for operation, bound in (("relu", "memory-bound"), ("matmul", "compute-bound")):
+        choose(app, "operation", operation)
+        assert bound in text_of(app)
+    names = {row["roof"] for row in rows(app) if row.get("roof")}
+    assert names == {"this machine, calibrated", "NVIDIA H100 SXM5 80GB"}
+    choose(app, "sheets", [])
+    assert {row["roof"] for row in rows(app) if row.get("roof")} == {"this machine, calibrated"}
+    press(app, "roofed_start")
+    runs = finish(app.session_state["roofed"]).result
+    assert [run.operation for run in runs] == ["relu", "gelu", "dot", "matrix-vector", "matmul", "your matmul"]
+    app.run()
+    assert value_of(app, "measured")
+    assert len([row for row in rows(app) if row.get("operation")]) == 6
+    choose(app, "b", 65)  # the other operations stay, one's own is another now
+    choose(app, "operation", "your matmul")
+    assert "press Measure" in text_of(app)
+
+
+@pytest.mark.usefixtures("calibrated")
 def test_the_whole_page_shares_its_controls():
     app = at_section("all")
     choose(app, "b", 2)
