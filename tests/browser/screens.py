@@ -26,7 +26,7 @@ def take(browser: Browser, url: str, folder: Path, pages: list[str]) -> None:
             for page in pages:
                 student = Student(context.new_page(), url)
                 student.open(page, **options)
-                for label in student.section_labels() or [""]:
+                for label in student.section_labels():
                     _take_section(
                         student, folder / f"{page or 'napkin'}-{label}-{theme}-{screen}".replace(" ", "_"), label
                     )
@@ -35,13 +35,13 @@ def take(browser: Browser, url: str, folder: Path, pages: list[str]) -> None:
 
 
 def _take_section(student: Student, name: Path, label: str) -> None:
-    if label:
-        student.section(label)
+    student.section(label)
     student.settle()
-    for start in student.page.get_by_role("button", name=MEASURE, exact=True).all()[:1]:
-        if label == MEASURE and start.is_enabled():
-            student.page.screenshot(path=f"{name}-before.png")
-            student.measure()
+    if label == MEASURE:
+        student.ready_to_measure()
+        student.settle()
+        student.page.screenshot(path=f"{name}-before.png")
+        student.measure()
     student.page.screenshot(path=f"{name}.png")
     excess = student.page.evaluate(
         "() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollHeight - e.clientHeight; }"

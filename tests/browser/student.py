@@ -21,7 +21,8 @@ PAGES = [
 _SETTLED = """() => {
   const app = document.querySelector('[data-testid=stApp]');
   const idle = app && app.dataset.testScriptState === 'notRunning' && app.dataset.testConnectionState === 'CONNECTED'
-    && document.querySelector('.np-question') && !document.querySelector('[data-stale=true]');
+    && document.querySelector('.np-question') && !document.querySelector('[data-stale=true], [data-testid=stSkeleton]')
+    && [...document.querySelectorAll('[data-testid=stVegaLiteChart]')].every(e => e.querySelector('svg, canvas'));
   if (!idle) { window.idleSince = undefined; return false; }
   window.idleSince ??= performance.now();
   return performance.now() - window.idleSince > 250;
@@ -80,8 +81,10 @@ class Student:
         expect(self.page.get_by_role("radio", name=label, exact=True).first).to_be_checked()
 
     def section_labels(self) -> list[str]:
-        """The sections that the control at the top offers, the whole page last; empty where there is one only."""
-        return self.page.locator("[class*='st-key-'][class*='_section ']").get_by_role("radio").all_inner_texts()
+        """The sections that the control at the top offers, the whole page last."""
+        labels = self.page.locator("[class*='st-key-'][class*='_section ']").get_by_role("radio")
+        expect(labels.first).to_be_visible()
+        return labels.all_inner_texts()
 
     def menu(self, group: str, title: str) -> None:
         """Go to a page through the navigation at the top."""
