@@ -17,6 +17,7 @@ if __name__ == "__main__":  # Streamlit runs this file for every visit
         _("Compute"): [
             st.Page(PAGES / "flops_mfu.py", title=_("FLOPs & MFU"), url_path="flops_mfu"),
             st.Page(PAGES / "transformer_flops.py", title=_("Transformer FLOPs"), url_path="transformer_flops"),
+            st.Page(PAGES / "gradients.py", title=_("Gradients"), url_path="gradients"),
         ],
     }
     st.navigation(navigation, position="top").run()

@@ -1,0 +1,276 @@
+"""Controls, cards and tables that the sections of Gradients share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import streamlit as st
+
+from core import gradients, jobs, units
+from core.claims import Comparison, Conditions, Measurement, Prediction, Term
+from core.gradients.check import EPSILON
+from core.gradients.semantics import MAX_BACKWARDS
+from core.words import _
+from pages._ui import cards, inputs, jobs_view, machine, scripts
+from pages._ui.charts.gradients import vector
+
+Vector = tuple[float, ...]
+LECTURE_VECTORS = {"grad_x1": 1.0, "grad_x2": 2.0, "grad_x3": 3.0,
+                   "grad_w1": 1.0, "grad_w2": 1.0, "grad_w3": 1.0, "grad_y": 5.0}  # fmt: skip
+LECTURE_NETWORK = {"grad_b": 1024, "grad_d": 256, "grad_k": 64, "grad_layers": 1}
+PRESETS = {
+    _("lecture"): LECTURE_NETWORK,
+    _("four layers"): {"grad_b": 256, "grad_d": 256, "grad_k": 64, "grad_layers": 4},
+    _("one row"): {"grad_b": 1, "grad_d": 256, "grad_k": 64, "grad_layers": 1},
+}
+
+
+# ½(x·w − y)²
+
+
+def vectors() -> tuple[Vector, Vector, float]:
+    """x, w and y of the quadratic, shared by the sections of this page; the lecture's at first."""
+    most = gradients.MAX_MAGNITUDE
+    values = []
+    with st.container(horizontal=True, gap="small", key=f"np_vectors_{st.session_state['_napkin_section']}"):
+        for key, default in LECTURE_VECTORS.items():
+            label = key.removeprefix("grad_").translate(str.maketrans("123", "₁₂₃"))
+            values.append(inputs.real_number(label, key, default, -most, most, step=1.0, format="%g", width=104))
+    return tuple(values[:3]), tuple(values[3:6]), values[6]
+
+
+def compare_w_grad(graph: gradients.Graph, x_N: Vector, w_N: Vector, y: float) -> tuple[Prediction, Comparison | None]:
+    """The largest entry of w.grad: the chain rule by hand beside what torch left, None where there is no ratio."""
+    by_hand, _x_grad = gradients.gradient_by_hand(x_N, w_N, y)
+    pred_y, entry = graph.node("pred_y").value[0], max(abs(each) for each in x_N)
+    quantity = _("largest entry of w.grad")
+    terms = (
+        Term(_("upstream: |x·w − y|"), abs(pred_y - y), _("the gradient of the loss with respect to pred_y"), ""),
+        Term(_("local: the largest |xᵢ|"), entry, _("the derivative of x·w with respect to wᵢ"), ""),
+    )
+    formula = f"|{vector((pred_y,))} − {vector((y,))}| · {vector((entry,))}"
+    prediction = Prediction(quantity, max(map(abs, by_hand)), "", formula, terms, "CS336 lecture 2, §5.5")
+    grad = graph.node("w").grad
+    if grad is None or not prediction.value:
+        return prediction, None
+    measurement = Measurement(quantity, (max(map(abs, grad)),), "", _in_torch("fp32"))
+    difference = measurement.value - prediction.value
+    cancelling = math.fsum(abs(a * b) for a, b in zip(x_N, w_N, strict=True)) + abs(y)
+    bound = EPSILON["fp32"] * (len(x_N) + 2) * cancelling * entry
+    note = _("torch computes in fp32, the hand in fp64: on these numbers that is off by {bound} at most")
+    rounding = Term(_("rounding"), difference, note.format(bound=units.significant(bound)))
+    parts = (rounding,) if difference and abs(difference) <= bound else ()
+    return prediction, Comparison(prediction, measurement, parts)
+
+
+def _in_torch(dtype: str, how: str = "loss.backward()") -> Conditions:
+    return Conditions("cpu", how, dtype, threads=1, warmup=0, trials=1)
+
+
+def graph_table(graph: gradients.Graph) -> None:
+    """Every tensor: whether it is a leaf, what its .grad is, the same by hand, and why."""
+    by_hand = {edge.source: edge.predicted for edge in graph.backward} | {"loss": (1.0,)}
+    head = (_("tensor"), _("is_leaf"), _("requires_grad"), _("gradient by hand"), ".grad", _("why"))
+    rows = [
+        (node.name, str(node.is_leaf), str(node.requires_grad), vector(by_hand[node.name]), vector(node.grad), node.why)
+        for node in graph.nodes
+    ]
+    table(head, rows, _("which tensors have a .grad, and why"))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], label: str) -> None:
+    """A table whose last column holds sentences, which must not be cut."""
+    top = "".join(f"<th>{escape(one)}</th>" for one in head)
+    lines = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row[:-1])}<td class='np-note'>{escape(row[-1])}</td></tr>"
+        for row in rows
+    )
+    st.html(
+        f'<div class="np-scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
+        f'<table class="np-why np-wide"><tr>{top}</tr>{lines}</table></div>'
+    )
+
+
+# Finite differences
+
+
+def compare_best_step(curve: gradients.DifferenceCurve) -> tuple[Prediction, Comparison | None]:
+    """The step at which truncation and rounding are smallest together, beside the step with the smallest error."""
+    quantity, first = _("best step"), curve.points[0]
+    source = "Press et al., Numerical Recipes, §5.7"
+    predicted = curve.predicted_best_step
+    if predicted is None:
+        why = _("nothing is cut off here, so rounding alone decides: the larger the step, the better")
+        if first.rounding == 0:
+            why = _("nothing is rounded here, so the smaller the step, the better")
+        return Prediction(quantity, None, "", _("truncation against rounding"), (), source, why), None
+    order, power = (1, "h") if curve.method == "forward" else (2, "h²")
+    slope, noise = first.truncation / first.step**order, first.rounding * first.step
+    formula = _("where {slope}·{power} + {noise}/h is smallest")
+    texts = {"slope": units.significant(slope), "noise": units.significant(noise)}
+    prediction = Prediction(quantity, predicted, "", formula.format(power=power, **texts), (), source)
+    tried = [point.step for point in curve.points]
+    nearest = min(tried, key=lambda step: abs(math.log(step / predicted)))
+    note = _("only these {count} steps are tried, two in a factor of ten; the nearest is {nearest}")
+    parts = (Term(_("steps tried"), nearest - predicted,
+                  note.format(count=len(tried), nearest=units.significant(nearest))),)  # fmt: skip
+    how = _("smallest error of {count} steps").format(count=len(tried))
+    return prediction, Comparison(
+        prediction, Measurement(quantity, (curve.best_step,), "", _in_torch(curve.dtype, how)), parts
+    )
+
+
+# Accumulation and the other traces
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A trace, the values it ran with, and, where w.grad is a sum in the end, of how many gradients; and its script."""
+
+    trace: gradients.Trace
+    x: Vector
+    w: Vector
+    y: float
+    summed: int | None = None
+    script: str = ""
+
+
+def watch() -> Watched:
+    """The controls of a trace, and the trace that ran."""
+    adding, clearing = _("no zero_grad()"), "zero_grad()"
+    others: dict[str, Callable[[Vector, Vector, float], gradients.Trace]] = {
+        "retain_grad()": gradients.retain_grad,
+        _("second backward()"): gradients.second_backward,
+        "detach()": gradients.detach,
+        "no_grad()": gradients.no_grad,
+    }
+    chosen = inputs.choice(_("Watch"), "grad_trace", [adding, clearing, *others], label_visibility="collapsed")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        x, w, y = vectors()
+        if chosen == adding:
+            times = inputs.whole_number(_("Backward passes"), "grad_times", 3, 1, MAX_BACKWARDS, width=150)
+            script = scripts.accumulated_gradients(x, w, y, times)
+            return Watched(gradients.accumulation(x, w, y, times), x, w, y, times, script)
+        if chosen == clearing:
+            to_none = inputs.switch("set_to_none", "grad_set_to_none", default=True)
+            script = scripts.cleared_gradients(x, w, y, to_none)
+            return Watched(gradients.zero_grad(to_none, x, w, y), x, w, y, 1, script)
+    return Watched(others[chosen](x, w, y), x, w, y)
+
+
+def compare_accumulated(one: Watched) -> tuple[Prediction, Comparison | None]:
+    """The largest entry that w.grad holds in the end, if it is the sum of that many gradients, beside torch's."""
+    quantity = _("largest entry of w.grad at the end")
+    assert one.summed is not None
+    entry = max(map(abs, gradients.gradient_by_hand(one.x, one.w, one.y)[0]))
+    terms = (
+        Term(_("gradients added up"), one.summed, "", ""),
+        Term(_("largest entry of one"), entry, _("(x·w − y)·x by hand"), ""),
+    )
+    formula = f"{one.summed} · {vector((entry,))}"
+    prediction = Prediction(quantity, one.summed * entry, "", formula, terms, "CS336 lecture 2, §5.5")
+    last = one.trace.values("w.grad")[-1]
+    if not isinstance(last, tuple) or not prediction.value:
+        return prediction, None
+    measured = Measurement(quantity, (max(map(abs, last)),), "", _in_torch("fp32"))
+    difference = measured.value - prediction.value
+    rounding = Term(_("rounding"), difference, _("torch adds in fp32, the hand in fp64"))
+    close = difference and abs(difference) <= prediction.value * 100 * EPSILON["fp32"]
+    return prediction, Comparison(prediction, measured, (rounding,) if close else ())
+
+
+def trace_table(trace: gradients.Trace) -> None:
+    """Each step: what was done, what each name held after it, and what torch said where it refused."""
+    head = ("", _("done"), *trace.columns, _("torch says"))
+    rows = []
+    for number, step in enumerate(trace.steps):
+        held = {one.name: one.value for one in step.held}
+        cells = [_held(held[name]) if name in held else "" for name in trace.columns]
+        rows.append((str(number), step.action, *cells, step.error))
+    if not any(step.error for step in trace.steps):
+        head, rows = head[:-1], [row[:-1] for row in rows]
+    table(head, rows, trace.question)
+
+
+def _held(value: object) -> str:
+    return vector(value) if isinstance(value, tuple) else str(value)
+
+
+# The two-layer network, and deeper ones
+
+
+def network() -> tuple[int, int, int, int, bool]:
+    """B, D, K, hidden layers, and whether x requires a gradient, shared by the sections of this page."""
+    most = gradients.MAX_DIM
+    fields = {"grad_b": ("B", most), "grad_d": ("D", most), "grad_k": ("K", most)}
+    fields["grad_layers"] = (_("Hidden layers"), gradients.MAX_LAYERS)
+    sizes = []
+    columns = st.columns([1, 1, 1, 1, 1.6], vertical_alignment="bottom")
+    for column, (key, (label, high)) in zip(columns, fields.items(), strict=False):
+        with column:
+            sizes.append(inputs.whole_number(label, key, LECTURE_NETWORK[key], 1, high))
+    with columns[4]:
+        wanted = inputs.switch(_("x requires a gradient"), "grad_input")
+    return sizes[0], sizes[1], sizes[2], sizes[3], wanted
+
+
+def matmul_table(matmuls: Sequence[gradients.BackwardMatmul]) -> None:
+    """Every multiplication of backward: shapes, count, whether autograd runs it, and why."""
+    rows = [
+        (one.formula, f"{_shape(one.shapes[0])} @ {_shape(one.shapes[1])}", f"{one.flops:,}",
+         _("runs") if one.runs else _("skipped"), one.why)
+        for one in matmuls
+    ]  # fmt: skip
+    head = (_("multiplication"), _("shapes"), _("FLOPs"), "", _("why"))
+    table(head, rows, _("the matrix multiplications of the backward pass"))
+
+
+def _shape(shape: tuple[int, int]) -> str:
+    return f"({shape[0]:,}, {shape[1]:,})"
+
+
+def measured_network() -> tuple[gradients.ForwardBackwardRun | None, str]:
+    """The controls of the timing, its button, and the run made with these very settings; and its script."""
+    b, d, k, layers, wanted = network()
+    cores = machine.cores()
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        threads = inputs.whole_number(_("Threads"), "grad_threads", cores, 1, cores, width=140)
+        run = jobs_view.button_and_progress(
+            "grad_timed", _("Measure"), gradients.measure_forward_backward, b, d, k, layers, wanted,
+            check=lambda: gradients.check_forward_backward(b, d, k, layers, wanted),
+            threads=threads, on_progress=jobs.report,
+        )  # fmt: skip
+        inputs.presets(PRESETS)
+    script = scripts.backward_time(b, d, k, layers, wanted, threads)
+    if run is not None and run.settings == (b, d, k, layers, wanted, threads):
+        return run, script
+    if run is not None:
+        st.caption(_("The settings have changed since the last measurement: measure again."))
+    ratio = float(gradients.backward_ratio(d, k, wanted, layers))
+    message = _(
+        "Press Measure: forward is timed, and backward predicted from it by its FLOPs, {ratio} times forward's. "
+        "It takes about ten seconds."
+    )
+    st.info(message.format(ratio=units.significant(ratio)))
+    return None, script
+
+
+def time_in_words(run: gradients.ForwardBackwardRun) -> str:
+    """The ratio of FLOPs beside the ratio of times, and what a whole step takes."""
+    message = _(
+        "Backward has **{flops}** of forward's FLOPs and took **{times}** of its time. A whole step, with its graph "
+        "built and freed, took {step}: {surplus} {more} than the two."
+    )
+    surplus = run.step_surplus_seconds
+    return message.format(
+        flops=units.factor(run.flop_ratio), times=units.factor(run.time_ratio), step=run.step.text,
+        surplus=units.seconds(abs(surplus)), more=_("more") if surplus >= 0 else _("less"),
+    )  # fmt: skip
+
+
+LABELS_COUNT = cards.Labels(
+    predicted=_("The lecture's count"), measured=_("torch's own count"), ratio=_("torch's count over the lecture's")
+)

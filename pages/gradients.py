@@ -1,0 +1,132 @@
+"""Gradients: who gets a .grad, whether to trust it, and what the backward pass costs (CS336 lecture 2, §5.5, §5.6)."""
+
+import streamlit as st
+
+from core import gradients
+from core.lessons import gradients as lessons
+from core.words import _
+from pages._ui import cards, code_view, frame, gradients_view, inputs, scripts
+from pages._ui.charts import gradients as gradients_charts
+
+LESSON_LIMIT_FLOPS = 10**9
+LESSON_LIMIT_BYTES = 2**26
+
+
+@frame.section(_("Which tensors get a .grad, and why?"), _("Graph"), needs_torch=True)
+def graph() -> None:
+    x, w, y = gradients_view.vectors()
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        x_grad = inputs.switch(_("x requires a gradient"), "grad_x_requires")
+        w_grad = inputs.switch(_("w requires a gradient"), "grad_w_requires", default=True)
+        retain = inputs.tags(_("retain_grad() on"), "grad_retain", list(gradients.COMPUTED), [])
+    explained = gradients.explain_graph(x, w, y, x_grad, w_grad, retain)
+    prediction, comparison = gradients_view.compare_w_grad(explained, x, w, y)
+    script = scripts.gradient_graph(x, w, y, x_grad, w_grad, tuple(retain))
+    waiting = "" if comparison else explained.node("w").why
+    if not cards.predict_measure_explain("w_grad", prediction, comparison, script=script, waiting=waiting, draw=False):
+        return
+    if explained.backward_error:
+        st.info(_("torch refuses backward(): “{message}”").format(message=explained.backward_error))
+    gradients_charts.graph(explained)
+    gradients_view.graph_table(explained)
+    code_view.lesson("quadratic", lessons.quadratic, x=x, w=w, target=y)
+
+
+@frame.section(_("Can the gradient be trusted?"), _("Check"), needs_torch=True)
+def check() -> None:
+    x, w, y = gradients_view.vectors()
+    losses = {"square": _("½e² (the lecture's)"), "quartic": "¼e⁴"}
+    methods = {"forward": _("one-sided"), "central": _("central")}
+    with st.container(horizontal=True):
+        loss = inputs.choice(_("Loss, e = x·w − y"), "grad_loss", list(losses), losses.__getitem__)
+        method = inputs.choice(_("Difference"), "grad_method", list(methods), methods.__getitem__)
+        dtype = inputs.choice(_("Explain"), "grad_dtype", ["fp64", "fp32"])
+    done = gradients.finite_difference_check(x, w, y, loss=loss)
+    curve = done.curve(method, dtype)
+    prediction, comparison = gradients_view.compare_best_step(curve)
+    script = scripts.finite_differences(x, w, y, loss, method, dtype)
+    waiting = _("the smallest error, {error:.2g}, is at step {step:g}")
+    if not cards.predict_measure_explain(
+        f"best_step_{dtype}",
+        prediction,
+        comparison,
+        script=script,
+        waiting="" if comparison else waiting.format(error=curve.best_error, step=curve.best_step),
+        draw=False,
+    ):
+        return
+    gradients_charts.errors([done.curve(method, one) for one in ("fp64", "fp32")])
+    message = _(
+        "Error: the largest over the weights, against autograd in fp64. Dashed: truncation + rounding by the napkin. "
+        "Autograd itself in fp32 is off by {error:.2g}."
+    )
+    st.caption(message.format(error=done.autograd_fp32_error))
+
+
+@frame.section(_("What happens without zero_grad?"), _("Accumulation"), needs_torch=True)
+def accumulation() -> None:
+    watched = gradients_view.watch()
+    trace = watched.trace
+    if watched.summed is not None:
+        prediction, comparison = gradients_view.compare_accumulated(watched)
+        if not cards.predict_measure_explain("accumulated", prediction, comparison, script=watched.script, draw=False):
+            return
+    st.markdown(f"**{trace.question}** {trace.answer}")
+    if len(trace.values("w.grad")) == len(trace.steps):
+        left, right = st.columns([1, 1])
+        with left:
+            gradients_charts.trace(trace)
+        with right:
+            gradients_view.trace_table(trace)
+    else:
+        gradients_view.trace_table(trace)
+    if watched.summed is not None:
+        code_view.lesson("accumulation", lessons.accumulation)
+
+
+@frame.section(_("How many FLOPs is the backward pass?"), _("Backward"), needs_torch=True)
+def backward() -> None:
+    b, d, k, layers, x_grad = gradients_view.network()
+    inputs.presets(gradients_view.PRESETS)
+    comparison = gradients.compare_backward_flops(b, d, k, x_grad, layers)
+    if not cards.predict_measure_explain(
+        "backward_flops",
+        comparison.prediction,
+        comparison,
+        script=scripts.backward_flops(b, d, k, x_grad, layers),
+        labels=gradients_view.LABELS_COUNT,
+        draw=False,
+    ):
+        return
+    forward = gradients.forward_flops(b, d, k, layers)
+    ratio = comparison.measurement.value / forward
+    message = _("Forward is **{forward:,}** FLOPs, so what autograd runs is **{ratio:.4g}×** forward.")
+    st.markdown(message.format(forward=forward, ratio=ratio))
+    left, right = st.columns([3, 2])
+    with left:
+        gradients_view.matmul_table(gradients.backward_matmuls(b, d, k, x_grad, layers))
+    with right:
+        gradients_charts.ratios(gradients.ratios_by_depth(d, k, x_grad), {layers: ratio})
+    values = {"b": b, "d": d, "k": k, "x_requires_grad": x_grad}
+    small = 3 * forward <= LESSON_LIMIT_FLOPS and gradients.network_bytes(b, d, k, x_grad) <= LESSON_LIMIT_BYTES
+    if layers != 1 or not small:
+        values = {"b": 1024, "d": 256, "k": 64, "x_requires_grad": x_grad}
+        st.caption(_("The code below has one hidden layer and runs while you type: here with the lecture's sizes."))
+    code_view.lesson("two_layers", lessons.two_layers, **values)
+
+
+@frame.section(_("Does backward take twice as long?"), _("Time"), needs_torch=True)
+def time() -> None:
+    run, script = gradients_view.measured_network()
+    if run is None:
+        return
+    st.markdown(
+        _("Forward took **{time}** for {flops:,} FLOPs.").format(time=run.forward.text, flops=run.forward_flops)
+    )
+    comparison = gradients.compare_backward_time(run)
+    if not cards.predict_measure_explain("backward_time", comparison.prediction, comparison, script=script):
+        return
+    st.markdown(gradients_view.time_in_words(run))
+
+
+frame.page("gradients", _("Gradients"), [graph, check, accumulation, backward, time])
