@@ -57,6 +57,7 @@ def page(name: str, title: str, sections: Sequence[Section]) -> None:
     notes = st.container()
     for one in shown:
         _show(name, one, alone=len(shown) == 1)
+    inputs.settle()
     with notes:
         inputs.show_notes()
     warm.page_is_out()
@@ -116,6 +117,7 @@ def _guarded(show: Callable[[], None]) -> Callable[[], None]:
     def guarded() -> None:
         try:
             show()
+            inputs.settle()
         except ValueError as refused:
             st.warning(str(refused))
         except Exception as failure:

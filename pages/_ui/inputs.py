@@ -20,7 +20,9 @@ LECTURE = "lecture"
 PREDICT_FIRST = "predict_first"
 _PAGE, _SECTION = "_napkin_page", "_napkin_section"
 _CONTROLS, _NOTES, _DRAWN, _RESETS = "_napkin_controls", "_napkin_notes", "_napkin_drawn", "_napkin_resets"
-_BOUND: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
+_BOUND = {"bind": "query-params", "persist_state": "session"}
+
+Draw = Callable[[dict[str, Any]], Any]  # draws the widget, given how it is bound
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,9 @@ def choice(
     """One of a few options, side by side. Always one is chosen; the first, unless ``default`` names another."""
     control = _options_control(label, key, options, show, default)
 
-    def draw() -> Any:
+    def draw(bound: dict[str, Any]) -> Any:
         return st.segmented_control(
-            label, options, default=control.default, format_func=show, key=key, required=True, **_BOUND, **layout
+            label, options, default=control.default, format_func=show, key=key, required=True, **bound, **layout
         )
 
     return str(_show(control, draw))
@@ -91,7 +93,7 @@ def select(
     """One of many options, from a list."""
     control = _options_control(label, key, options, show, default)
     index = list(options).index(control.default)
-    return str(_show(control, lambda: st.selectbox(label, options, index, show, key=key, **_BOUND)))
+    return str(_show(control, lambda bound: st.selectbox(label, options, index, show, key=key, **bound)))
 
 
 def several(label: str, key: str, options: Sequence[str], default: Sequence[str], **layout: Any) -> list[str]:
@@ -102,14 +104,14 @@ def several(label: str, key: str, options: Sequence[str], default: Sequence[str]
 
     control = _Control(key, label, list(default), _one_of(options), read, list)
 
-    def draw() -> Any:
+    def draw(bound: dict[str, Any]) -> Any:
         return st.segmented_control(
             label,
             options,
             selection_mode="multi",
             default=list(default),
             key=key,
-            **_BOUND,
+            **bound,
             **layout,
         )
 
@@ -125,7 +127,7 @@ def tags(label: str, key: str, options: Sequence[str], default: Sequence[str]) -
         return wanted if set(wanted) <= set(options) else None
 
     control = _Control(key, label, list(default), _one_of(options), read, list)
-    return list(_show(control, lambda: st.multiselect(label, options, list(default), key=key, **_BOUND)))
+    return list(_show(control, lambda bound: st.multiselect(label, options, list(default), key=key, **bound)))
 
 
 def whole_number(label: str, key: str, default: int, low: int, high: int, **layout: Any) -> int:
@@ -137,7 +139,7 @@ def whole_number(label: str, key: str, default: int, low: int, high: int, **layo
         return int(value) if value is not None and value == int(value) and low <= value <= high else None
 
     control = _Control(key, label, default, right, read)
-    return int(_show(control, lambda: st.number_input(label, low, high, default, key=key, **_BOUND, **layout)))
+    return int(_show(control, lambda bound: st.number_input(label, low, high, default, key=key, **bound, **layout)))
 
 
 def real_number(label: str, key: str, default: float, low: float, high: float, **layout: Any) -> float:
@@ -149,7 +151,7 @@ def real_number(label: str, key: str, default: float, low: float, high: float, *
         return value if value is not None and low <= value <= high else None
 
     control = _Control(key, label, default, right, read)
-    return float(_show(control, lambda: st.number_input(label, low, high, default, key=key, **_BOUND, **layout)))
+    return float(_show(control, lambda bound: st.number_input(label, low, high, default, key=key, **bound, **layout)))
 
 
 def switch(label: str, key: str, *, default: bool = False) -> bool:
@@ -159,7 +161,7 @@ def switch(label: str, key: str, *, default: bool = False) -> bool:
         return {"true": True, "false": False}.get(texts[-1].lower())
 
     control = _Control(key, label, default, _("true or false"), read, lambda value: str(value).lower())
-    return bool(_show(control, lambda: st.toggle(label, default, key=key, **_BOUND)))
+    return bool(_show(control, lambda bound: st.toggle(label, default, key=key, **bound)))
 
 
 def step(label: str, name: str, total: int) -> int:
@@ -175,16 +177,16 @@ def step(label: str, name: str, total: int) -> int:
     st.button("◀", key=f"np_back_{key}", on_click=set_values, kwargs={key: max(0, now - 1)}, help=_("one line back"))
     st.button("▶", key=f"np_on_{key}", on_click=set_values, kwargs={key: min(total, now + 1)}, help=_("one line on"))
     control = _Control(key, label, total, right, read)
-    return int(_show(control, lambda: st.slider(label, 0, total, total, key=key, width=360, **_BOUND)))
+    return int(_show(control, lambda bound: st.slider(label, 0, total, total, key=key, width=360, **bound)))
 
 
 def hidden(key: str) -> str:
     """A value in the address without a control, such as the number of a running job; empty where there is none."""
     control = _Control(key, key, "", "", lambda texts: texts[-1])
 
-    def draw() -> Any:
+    def draw(bound: dict[str, Any]) -> Any:
         with st.container(key=f"np_hidden_{key}"):
-            return st.text_input(key, key=key, max_chars=64, label_visibility="collapsed", **_BOUND)
+            return st.text_input(key, key=key, max_chars=64, label_visibility="collapsed", **bound)
 
     return str(_show(control, draw, once=True) or "")
 
@@ -245,7 +247,7 @@ def show_notes() -> None:
             st.info(note)
 
 
-def _show(control: _Control, draw: Callable[[], Any], *, once: bool = False) -> Any:
+def _show(control: _Control, draw: Draw, *, once: bool = False) -> Any:
     """Draw a control and return its value; where an earlier section of the whole page drew it, show the value only."""
     state, key = st.session_state, control.key
     page = "" if key in (LECTURE, PREDICT_FIRST) else state[_PAGE]
@@ -262,17 +264,22 @@ def _show(control: _Control, draw: Callable[[], Any], *, once: bool = False) -> 
     if key in state and _not_taken(control, state[key]):
         del state[key]  # kept from when the control took it, as when options depend on another control
     asked = st.query_params.get_all(key) if key not in state else []
-    value = draw()
-    if asked and control.read(asked) is None:
-        shown = control.write(control.default)
-        message = _("The link asked for {label} = “{asked}”. It takes {right}; this page shows {shown}.")
-        note = message.format(label=control.label, asked=", ".join(asked)[:40], right=control.right, shown=shown)
-        state[_NOTES][key] = (control.default, note)
-        if value != control.default:
-            # Streamlit clamps some bad values: the default is the honest answer.
-            state[_RESETS] = {key: control.default}
-            st.rerun()
-    return value
+    if not asked or control.read(asked) is not None:
+        return draw(_BOUND)
+    # Streamlit clamps some bad values and fails on others: the control is drawn without the address for once, at its
+    # default, and the next run takes the value out of the address.
+    shown = control.write(control.default)
+    message = _("The link asked for {label} = “{asked}”. It takes {right}; this page shows {shown}.")
+    note = message.format(label=control.label, asked=", ".join(asked)[:40], right=control.right, shown=shown)
+    state[_NOTES][key] = (control.default, note)
+    state.setdefault(_RESETS, {})[key] = control.default
+    return draw({})
+
+
+def settle() -> None:
+    """Run again, once, where the address held values that were not taken."""
+    if st.session_state.get(_RESETS):
+        st.rerun()
 
 
 def _not_taken(control: _Control, value: Any) -> bool:
