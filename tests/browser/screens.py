@@ -12,26 +12,22 @@ from tests.browser.conftest import TIMEOUT_MS, running_app, running_browser
 from tests.browser.student import PAGES, Student
 
 SCREENS = {"projector": (1280, 720), "phone": (390, 844)}
-# The themes differ by what Streamlit takes from the address, so that both can be seen whatever the menu offers.
-THEMES = {"light": {}, "dark": {"embed": "true", "embed_options": ["dark_theme", "show_toolbar", "show_padding"]}}
+THEMES = ("light", "dark")
 MEASURE = "Measure"
 
 
-def take(browser: Browser, url: str, folder: Path, pages: list[str]) -> None:
+def take(browser: Browser, url: str, folder: Path, pages: list[str], theme: str) -> None:
     """Each section twice where it is taller than its screen: as the screen shows it, and all of it."""
-    for theme, options in THEMES.items():
-        for screen, (width, height) in SCREENS.items():
-            context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
-            context.set_default_timeout(TIMEOUT_MS)
-            for page in pages:
-                student = Student(context.new_page(), url)
-                student.open(page, **options)
-                for label in student.section_labels():
-                    _take_section(
-                        student, folder / f"{page or 'napkin'}-{label}-{theme}-{screen}".replace(" ", "_"), label
-                    )
-                student.page.close()
-            context.close()
+    for screen, (width, height) in SCREENS.items():
+        context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
+        context.set_default_timeout(TIMEOUT_MS)
+        for page in pages:
+            student = Student(context.new_page(), url)
+            student.open(page)
+            for label in student.section_labels():
+                _take_section(student, folder / f"{page or 'napkin'}-{label}-{theme}-{screen}".replace(" ", "_"), label)
+            student.page.close()
+        context.close()
 
 
 def _take_section(student: Student, name: Path, label: str) -> None:
@@ -61,5 +57,7 @@ if __name__ == "__main__":
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
     chosen = [page if page != "napkin" else "" for page in sys.argv[2:]] or PAGES
-    with tempfile.TemporaryDirectory() as logs, running_app(Path(logs) / "log") as app, running_browser() as chromium:
-        take(chromium, app.url, target, chosen)
+    with tempfile.TemporaryDirectory() as logs, running_browser() as chromium:
+        for theme in THEMES:
+            with running_app(Path(logs) / theme, f"--theme.base={theme}") as app:
+                take(chromium, app.url, target, chosen, theme)
