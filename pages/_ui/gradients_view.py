@@ -35,10 +35,10 @@ def vectors() -> tuple[Vector, Vector, float]:
     """x, w and y of the quadratic, shared by the sections of this page; the lecture's at first."""
     most = gradients.MAX_MAGNITUDE
     values = []
-    with st.container(horizontal=True, gap="small", key=f"np_vectors_{st.session_state['_napkin_section']}"):
+    with st.container(horizontal=True, gap="small", width="content"):
         for key, default in LECTURE_VECTORS.items():
             label = key.removeprefix("grad_").translate(str.maketrans("123", "₁₂₃"))
-            values.append(inputs.real_number(label, key, default, -most, most, step=1.0, format="%g", width=104))
+            values.append(inputs.real_number(label, key, default, -most, most, step=1.0, format="%g", width=100))
     return tuple(values[:3]), tuple(values[3:6]), values[6]
 
 
@@ -81,46 +81,48 @@ def graph_table(graph: gradients.Graph) -> None:
     table(head, rows, _("which tensors have a .grad, and why"))
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], label: str) -> None:
-    """A table whose last column holds sentences, which must not be cut."""
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], label: str, *, sentences: bool = True) -> None:
+    """A table that cuts no cell short; the last column may hold sentences, which are broken into lines."""
+    last = ' class="np-note"' if sentences else ""
     top = "".join(f"<th>{escape(one)}</th>" for one in head)
     lines = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row[:-1])}<td class='np-note'>{escape(row[-1])}</td></tr>"
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row[:-1])}<td{last}>{escape(row[-1])}</td></tr>"
         for row in rows
     )
     st.html(
         f'<div class="np-scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
-        f'<table class="np-why np-wide"><tr>{top}</tr>{lines}</table></div>'
+        f'<table class="np-why np-wide{" np-told" if sentences else ""}"><tr>{top}</tr>{lines}</table></div>'
     )
 
 
 # Finite differences
 
 
-def compare_best_step(curve: gradients.DifferenceCurve) -> tuple[Prediction, Comparison | None]:
+def compare_best_step(curve: gradients.DifferenceCurve) -> Comparison:
     """The step at which truncation and rounding are smallest together, beside the step with the smallest error."""
     quantity, first = _("best step"), curve.points[0]
-    source = "Press et al., Numerical Recipes, §5.7"
-    predicted = curve.predicted_best_step
-    if predicted is None:
-        why = _("nothing is cut off here, so rounding alone decides: the larger the step, the better")
-        if first.rounding == 0:
-            why = _("nothing is rounded here, so the smaller the step, the better")
-        return Prediction(quantity, None, "", _("truncation against rounding"), (), source, why), None
+    tried = [point.step for point in curve.points]
     order, power = (1, "h") if curve.method == "forward" else (2, "h²")
     slope, noise = first.truncation / first.step**order, first.rounding * first.step
-    formula = _("where {slope}·{power} + {noise}/h is smallest")
+    if curve.predicted_best_step is not None:
+        predicted, formula = curve.predicted_best_step, _("where {slope}·{power} + {noise}/h is smallest")
+    elif noise:
+        predicted, formula = max(tried), _("nothing is cut off, and {noise}/h falls: the largest step tried")
+    else:
+        predicted, formula = min(tried), _("nothing is rounded, so nothing speaks against the smallest step tried")
     texts = {"slope": units.significant(slope), "noise": units.significant(noise)}
+    source = "Press et al., Numerical Recipes, §5.7"
     prediction = Prediction(quantity, predicted, "", formula.format(power=power, **texts), (), source)
-    tried = [point.step for point in curve.points]
-    nearest = min(tried, key=lambda step: abs(math.log(step / predicted)))
+    nearest = min(curve.points, key=lambda point: abs(math.log(point.step / predicted)))
     note = _("only these {count} steps are tried, two in a factor of ten; the nearest is {nearest}")
-    parts = (Term(_("steps tried"), nearest - predicted,
-                  note.format(count=len(tried), nearest=units.significant(nearest))),)  # fmt: skip
-    how = _("smallest error of {count} steps").format(count=len(tried))
-    return prediction, Comparison(
-        prediction, Measurement(quantity, (curve.best_step,), "", _in_torch(curve.dtype, how)), parts
-    )
+    parts = [
+        Term(_("steps tried"), nearest.step - predicted, note.format(count=len(tried), nearest=f"{nearest.step:.3g}"))
+    ]
+    if nearest.error == curve.best_error and nearest.step != curve.best_step:
+        parts.append(Term(_("ties"), curve.best_step - nearest.step, _("as small an error at a smaller step")))
+    how = _("smallest error of {count} steps: {error:.2g}").format(count=len(tried), error=curve.best_error)
+    measurement = Measurement(quantity, (curve.best_step,), "", _in_torch(curve.dtype, how))
+    return Comparison(prediction, measurement, tuple(part for part in parts if part.value))
 
 
 # Accumulation and the other traces
@@ -192,7 +194,7 @@ def trace_table(trace: gradients.Trace) -> None:
         rows.append((str(number), step.action, *cells, step.error))
     if not any(step.error for step in trace.steps):
         head, rows = head[:-1], [row[:-1] for row in rows]
-    table(head, rows, trace.question)
+    table(head, rows, trace.question, sentences=any(step.error for step in trace.steps))
 
 
 def _held(value: object) -> str:
@@ -213,6 +215,7 @@ def network() -> tuple[int, int, int, int, bool]:
         with column:
             sizes.append(inputs.whole_number(label, key, LECTURE_NETWORK[key], 1, high))
     with columns[4]:
+        inputs.presets(PRESETS)
         wanted = inputs.switch(_("x requires a gradient"), "grad_input")
     return sizes[0], sizes[1], sizes[2], sizes[3], wanted
 
@@ -243,7 +246,6 @@ def measured_network() -> tuple[gradients.ForwardBackwardRun | None, str]:
             check=lambda: gradients.check_forward_backward(b, d, k, layers, wanted),
             threads=threads, on_progress=jobs.report,
         )  # fmt: skip
-        inputs.presets(PRESETS)
     script = scripts.backward_time(b, d, k, layers, wanted, threads)
     if run is not None and run.settings == (b, d, k, layers, wanted, threads):
         return run, script
@@ -261,7 +263,7 @@ def measured_network() -> tuple[gradients.ForwardBackwardRun | None, str]:
 def time_in_words(run: gradients.ForwardBackwardRun) -> str:
     """The ratio of FLOPs beside the ratio of times, and what a whole step takes."""
     message = _(
-        "Backward has **{flops}** of forward's FLOPs and took **{times}** of its time. A whole step, with its graph "
+        "Backward has **{flops}** forward's FLOPs and took **{times}** forward's time. A whole step, with its graph "
         "built and freed, took {step}: {surplus} {more} than the two."
     )
     surplus = run.step_surplus_seconds

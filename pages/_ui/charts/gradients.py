@@ -99,18 +99,18 @@ def _draw_errors(dtypes: tuple[str, ...]) -> Any:
         x=alt.X("step:Q", title=_("step h (log)"), axis=alt.Axis(format=".0e", values=list(TICKS)),
                 scale=alt.Scale(type="log", nice=False)),
         y=alt.Y("error:Q", title=_("error (log)"), axis=powers, scale=alt.Scale(type="log", nice=False, padding=8)),
-        color=alt.Color("dtype:N", legend=alt.Legend(title=None, orient="right"),
+        color=alt.Color("dtype:N", legend=alt.Legend(title=None, orient="top"),
                         scale=alt.Scale(domain=list(dtypes), range=[DTYPE_COLORS[one] for one in dtypes])),
         tooltip=["dtype:N", "kind:N", alt.Tooltip("step:Q", format=".2e"), alt.Tooltip("error:Q", format=".3e")],
     )  # fmt: skip
     measured = base.transform_filter(alt.datum.kind == _("measured"))
     predicted = base.transform_filter(alt.datum.kind == _("predicted"))
-    dash = alt.StrokeDash("kind:N", legend=alt.Legend(title=None, orient="right"),
+    dash = alt.StrokeDash("kind:N", legend=alt.Legend(title=None, orient="top", symbolType="stroke", symbolSize=500),
                           scale=alt.Scale(domain=[_("measured"), _("predicted")], range=[[1, 0], [6, 4]]))  # fmt: skip
     lines = measured.mark_line(strokeWidth=1.5).encode(strokeDash=dash)
     points = measured.mark_point(filled=True, size=40)
     hollow = predicted.mark_line(strokeWidth=2).encode(strokeDash=dash)
-    return alt.layer(hollow, lines, points).properties(height=250)
+    return alt.layer(hollow, lines, points).properties(height=220)
 
 
 def trace(one: Trace) -> None:
