@@ -14,11 +14,14 @@ LESSON_LIMIT_BYTES = 2**26
 
 @frame.section(_("Which tensors get a .grad, and why?"), _("Graph"), needs_torch=True)
 def graph() -> None:
-    x, w, y = gradients_view.vectors()
+    left, right = st.columns([3, 1])
+    with left:
+        x, w, y = gradients_view.vectors()
+    with right:
+        retain = inputs.tags(_("retain_grad() on"), "grad_retain", list(gradients.COMPUTED), [])
     with st.container(horizontal=True, vertical_alignment="bottom"):
         x_grad = inputs.switch(_("x requires a gradient"), "grad_x_requires")
         w_grad = inputs.switch(_("w requires a gradient"), "grad_w_requires", default=True)
-        retain = inputs.tags(_("retain_grad() on"), "grad_retain", list(gradients.COMPUTED), [])
     explained = gradients.explain_graph(x, w, y, x_grad, w_grad, retain)
     prediction, comparison = gradients_view.compare_w_grad(explained, x, w, y)
     script = scripts.gradient_graph(x, w, y, x_grad, w_grad, tuple(retain))
@@ -42,23 +45,16 @@ def check() -> None:
         method = inputs.choice(_("Difference"), "grad_method", list(methods), methods.__getitem__)
         dtype = inputs.choice(_("Explain"), "grad_dtype", ["fp64", "fp32"])
     done = gradients.finite_difference_check(x, w, y, loss=loss)
-    curve = done.curve(method, dtype)
-    prediction, comparison = gradients_view.compare_best_step(curve)
+    comparison = gradients_view.compare_best_step(done.curve(method, dtype))
     script = scripts.finite_differences(x, w, y, loss, method, dtype)
-    waiting = _("the smallest error, {error:.2g}, is at step {step:g}")
     if not cards.predict_measure_explain(
-        f"best_step_{dtype}",
-        prediction,
-        comparison,
-        script=script,
-        waiting="" if comparison else waiting.format(error=curve.best_error, step=curve.best_step),
-        draw=False,
+        f"best_step_{dtype}", comparison.prediction, comparison, script=script, draw=False
     ):
         return
     gradients_charts.errors([done.curve(method, one) for one in ("fp64", "fp32")])
     message = _(
-        "Error: the largest over the weights, against autograd in fp64. Dashed: truncation + rounding by the napkin. "
-        "Autograd itself in fp32 is off by {error:.2g}."
+        "Solid: the largest error over the weights, against autograd in fp64. Dashed: predicted truncation + rounding. "
+        "Flat on the left: w + h rounds to w. Autograd in fp32 is off by {error:.2g}."
     )
     st.caption(message.format(error=done.autograd_fp32_error))
 
@@ -71,7 +67,7 @@ def accumulation() -> None:
         prediction, comparison = gradients_view.compare_accumulated(watched)
         if not cards.predict_measure_explain("accumulated", prediction, comparison, script=watched.script, draw=False):
             return
-    st.markdown(f"**{trace.question}** {trace.answer}")
+    st.markdown(trace.answer)
     if len(trace.values("w.grad")) == len(trace.steps):
         left, right = st.columns([1, 1])
         with left:
@@ -87,7 +83,6 @@ def accumulation() -> None:
 @frame.section(_("How many FLOPs is the backward pass?"), _("Backward"), needs_torch=True)
 def backward() -> None:
     b, d, k, layers, x_grad = gradients_view.network()
-    inputs.presets(gradients_view.PRESETS)
     comparison = gradients.compare_backward_flops(b, d, k, x_grad, layers)
     if not cards.predict_measure_explain(
         "backward_flops",
@@ -102,7 +97,7 @@ def backward() -> None:
     ratio = comparison.measurement.value / forward
     message = _("Forward is **{forward:,}** FLOPs, so what autograd runs is **{ratio:.4g}×** forward.")
     st.markdown(message.format(forward=forward, ratio=ratio))
-    left, right = st.columns([3, 2])
+    left, right = st.columns([5, 2])
     with left:
         gradients_view.matmul_table(gradients.backward_matmuls(b, d, k, x_grad, layers))
     with right:

@@ -15,6 +15,7 @@ from pages._ui.charts import CLAIM, INK, MEMORY_COLORS, canvas, names_axis, show
 
 DTYPE_COLORS = {"fp64": CLAIM, "fp32": "#D55E00"}
 GRADIENT_COLOR = MEMORY_COLORS[1]
+LABELLED = (1, 2, 4, 8)  # depths whose ratio is written out; the others are read on hover
 TICKS = tuple(10.0**power for power in range(-12, 1, 2))
 
 
@@ -105,11 +106,9 @@ def _draw_errors(dtypes: tuple[str, ...]) -> Any:
     )  # fmt: skip
     measured = base.transform_filter(alt.datum.kind == _("measured"))
     predicted = base.transform_filter(alt.datum.kind == _("predicted"))
-    dash = alt.StrokeDash("kind:N", legend=alt.Legend(title=None, orient="top", symbolType="stroke", symbolSize=500),
-                          scale=alt.Scale(domain=[_("measured"), _("predicted")], range=[[1, 0], [6, 4]]))  # fmt: skip
-    lines = measured.mark_line(strokeWidth=1.5).encode(strokeDash=dash)
+    lines = measured.mark_line(strokeWidth=1.5)
     points = measured.mark_point(filled=True, size=40)
-    hollow = predicted.mark_line(strokeWidth=2).encode(strokeDash=dash)
+    hollow = predicted.mark_line(strokeWidth=2, strokeDash=[6, 4])
     return alt.layer(hollow, lines, points).properties(height=220)
 
 
@@ -148,7 +147,13 @@ def _draw_trace() -> Any:
 def ratios(by_depth: Sequence[DepthRatio], counted: Mapping[int, float]) -> None:
     """Backward over forward FLOPs for each depth (hollow), torch's count for the chosen one (solid), the line at 2."""
     rows: list[dict[str, Any]] = [
-        {"layers": one.num_layers, "ratio": one.ratio, "label": units.factor(one.ratio), "counted": None, "two": 2.0}
+        {
+            "layers": one.num_layers,
+            "ratio": one.ratio,
+            "label": units.factor(one.ratio) if one.num_layers in LABELLED else "",
+            "counted": None,
+            "two": 2.0,
+        }
         for one in by_depth
     ]
     rows += [{"layers": layers, "counted": ratio, "label": units.factor(ratio)} for layers, ratio in counted.items()]
