@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core import gradients
+from core import gradients, units
 from core.lessons import gradients as lessons
 from core.words import _
 from pages._ui import cards, code_view, frame, gradients_view, inputs, scripts
@@ -54,9 +54,9 @@ def check() -> None:
     gradients_charts.errors([done.curve(method, one) for one in ("fp64", "fp32")])
     message = _(
         "Solid: the largest error over the weights, against autograd in fp64. Dashed: predicted truncation + rounding. "
-        "Flat on the left: w + h rounds to w. Autograd in fp32 is off by {error:.2g}."
+        "Flat on the left: w + h rounds to w. Autograd in fp32 is off by {error}."
     )
-    st.caption(message.format(error=done.autograd_fp32_error))
+    st.caption(message.format(error=units.significant(done.autograd_fp32_error)))
 
 
 @frame.section(_("What happens without zero_grad?"), _("Accumulation"), needs_torch=True)

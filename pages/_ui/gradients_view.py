@@ -116,11 +116,16 @@ def compare_best_step(curve: gradients.DifferenceCurve) -> Comparison:
     nearest = min(curve.points, key=lambda point: abs(math.log(point.step / predicted)))
     note = _("only these {count} steps are tried, two in a factor of ten; the nearest is {nearest}")
     parts = [
-        Term(_("steps tried"), nearest.step - predicted, note.format(count=len(tried), nearest=f"{nearest.step:.3g}"))
+        Term(
+            _("steps tried"),
+            nearest.step - predicted,
+            note.format(count=len(tried), nearest=units.significant(nearest.step)),
+        )
     ]
     if nearest.error == curve.best_error and nearest.step != curve.best_step:
         parts.append(Term(_("ties"), curve.best_step - nearest.step, _("as small an error at a smaller step")))
-    how = _("smallest error of {count} steps: {error:.2g}").format(count=len(tried), error=curve.best_error)
+    how = _("smallest error of {count} steps: {error}")
+    how = how.format(count=len(tried), error=units.significant(curve.best_error))
     measurement = Measurement(quantity, (curve.best_step,), "", _in_torch(curve.dtype, how))
     return Comparison(prediction, measurement, tuple(part for part in parts if part.value))
 

@@ -8,8 +8,6 @@ from core import gradients, jobs
 from pages._ui.charts.gradients import vector
 from tests.pages.helpers import charts, choose, open_page, press, rows, text_of, value_of
 
-SECTIONS = ("graph", "check", "accumulation", "backward", "time")
-
 
 def at_section(section, **values):
     app = choose(open_page("gradients"), "gradients_section", section)
