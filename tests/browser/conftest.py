@@ -40,14 +40,13 @@ class Server:
 
 
 @contextmanager
-def running_app(log: Path, *flags: str) -> Iterator[Server]:
-    """The app as a student starts it, on a free port of this machine; ``flags`` go to `streamlit run`."""
+def running_app(log: Path) -> Iterator[Server]:
+    """The app as a student starts it, on a free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("NAPKIN_", "STREAMLIT_"))}
     command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", "--server.headless=true"]
-    command += flags
     with log.open("wb") as out:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT)
     server = Server(f"http://localhost:{port}", log, process)

@@ -12,7 +12,7 @@ from tests.browser.conftest import TIMEOUT_MS, running_app, running_browser
 from tests.browser.student import PAGES, Student
 
 SCREENS = {"projector": (1280, 720), "phone": (390, 844)}
-THEMES = ("light", "dark")
+THEMES = ("Light", "Dark")
 MEASURE = "Measure"
 
 
@@ -24,8 +24,11 @@ def take(browser: Browser, url: str, folder: Path, pages: list[str], theme: str)
         for page in pages:
             student = Student(context.new_page(), url)
             student.open(page)
+            student.choose_theme(theme)
             for label in student.section_labels():
-                _take_section(student, folder / f"{page or 'napkin'}-{label}-{theme}-{screen}".replace(" ", "_"), label)
+                _take_section(
+                    student, folder / f"{page or 'napkin'}-{label}-{theme.lower()}-{screen}".replace(" ", "_"), label
+                )
             student.page.close()
         context.close()
 
@@ -57,7 +60,6 @@ if __name__ == "__main__":
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
     chosen = [page if page != "napkin" else "" for page in sys.argv[2:]] or PAGES
-    with tempfile.TemporaryDirectory() as logs, running_browser() as chromium:
+    with tempfile.TemporaryDirectory() as logs, running_app(Path(logs) / "log") as app, running_browser() as chromium:
         for theme in THEMES:
-            with running_app(Path(logs) / theme, f"--theme.base={theme}") as app:
-                take(chromium, app.url, target, chosen, theme)
+            take(chromium, app.url, target, chosen, theme)

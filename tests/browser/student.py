@@ -30,8 +30,8 @@ _SETTLED = """() => {
 
 
 _BOUND_CONTROLS = """() => {
-  const kinds = {'input[type=number][step="1"]': 'whole', 'input[type=number]': 'real', 'input[type=range]': 'whole',
-    '[data-testid=stSelectbox]': 'choice', '[data-testid=stButtonGroup]': 'choice', '[role=switch]': 'switch'};
+  const kinds = {'input[type=number], input[type=range]': 'number', '[role=switch]': 'switch',
+    '[data-testid=stSelectbox], [data-testid=stButtonGroup]': 'choice'};
   const kind = e => Object.keys(kinds).find(selector => e.querySelector(selector));
   return [...document.querySelectorAll('[data-testid=stElementContainer][class*=st-key-]')].filter(kind)
     .map(e => [[...e.classList].find(name => name.startsWith('st-key-')).slice(7), kinds[kind(e)]]);
@@ -95,6 +95,12 @@ class Student:
         """Streamlit's own menu, in the corner."""
         self.page.get_by_test_id("stMainMenuButton").click()
         expect(self.page.get_by_test_id("stMainMenuList")).to_be_visible()
+
+    def choose_theme(self, name: str) -> None:
+        """Light or Dark, in Streamlit's own menu."""
+        self.open_menu()
+        self.page.get_by_role("menuitemradio", name=name).click()
+        self.page.keyboard.press("Escape")
 
     # Controls
 

@@ -34,7 +34,10 @@ CONTRAST = """(selector) => [...document.querySelectorAll(selector)].map(element
   const [low, high] = [luminance(ink), luminance(ground)].sort((a, b) => a - b);
   return [element.className + ': ' + element.innerText.slice(0, 30), (high + 0.05) / (low + 0.05)];
 })"""
-TEXTS = ".np-title, .np-question, .np-label, .np-value, .np-detail, .np-why td, .np-warning, .np-code span"
+TEXTS = (
+    ".np-title, .np-question, .np-label, .np-value, .np-detail, .np-why td, .np-warning, "
+    ".np-code span, button:not(:disabled) p, label p"
+)
 IS_DARK = "() => getComputedStyle(document.querySelector('.stApp')).colorScheme === 'dark'"
 
 
@@ -111,24 +114,28 @@ def test_a_measurement_fits_the_projector(visit, record_property):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_light_is_the_default_and_legible(visit, scheme):
+def test_the_theme_follows_the_system_and_is_legible(visit, scheme):
     student = visit("flops_mfu", context={"color_scheme": scheme}, flops_mfu_section="Count")
-    assert not student.page.evaluate(IS_DARK)
+    assert student.page.evaluate(IS_DARK) == (scheme == "dark")
     assert_legible(student)
 
 
-@pytest.mark.xfail(strict=True, reason="one custom theme in config.toml: the menu has no themes to choose from")
-def test_dark_can_be_chosen_and_is_legible(visit):
-    student = visit("flops_mfu", flops_mfu_section="Count")
-    student.open_menu()
-    assert student.page.get_by_role("menuitemradio").count() >= 2, "the menu offers themes"
-    student.page.get_by_role("menuitemradio", name="Dark").click()
-    student.page.wait_for_function(IS_DARK)
-    student.settle()
-    assert_legible(student)
-    student.open("", napkin_section="Largest model")
-    assert student.page.evaluate(IS_DARK)
-    assert_legible(student)
+@pytest.mark.parametrize(("scheme", "choice"), [("light", "Dark"), ("dark", "Light")])
+def test_another_theme_can_be_chosen_and_is_legible(visit, scheme, choice):
+    student = visit("flops_mfu", context={"color_scheme": scheme}, flops_mfu_section="Count")
+
+    def chosen() -> None:
+        student.page.wait_for_function(f"dark => ({IS_DARK})() === dark", arg=choice == "Dark")
+        student.settle()
+        assert_legible(student)
+
+    student.choose_theme(choice)
+    chosen()
+    student.page.reload()
+    chosen()
+    student.menu("Start", "Napkin")
+    expect(student.question).to_have_text("How long does it take to train a language model?")
+    chosen()
 
 
 def test_lecture_makes_the_type_large_on_every_page(visit):
