@@ -23,7 +23,7 @@ def graph() -> None:
         x_grad = inputs.switch(_("x requires a gradient"), "grad_x_requires")
         w_grad = inputs.switch(_("w requires a gradient"), "grad_w_requires", default=True)
     explained = gradients.explain_graph(x, w, y, x_grad, w_grad, retain)
-    prediction, comparison = gradients_view.compare_w_grad(explained, x, w, y)
+    prediction, comparison = gradients.compare_w_grad(explained, x, w, y)
     script = scripts.gradient_graph(x, w, y, x_grad, w_grad, tuple(retain))
     waiting = "" if comparison else explained.node("w").why
     if not cards.predict_measure_explain("w_grad", prediction, comparison, script=script, waiting=waiting, draw=False):
@@ -45,7 +45,7 @@ def check() -> None:
         method = inputs.choice(_("Difference"), "grad_method", list(methods), methods.__getitem__)
         dtype = inputs.choice(_("Explain"), "grad_dtype", ["fp64", "fp32"])
     done = gradients.finite_difference_check(x, w, y, loss=loss)
-    comparison = gradients_view.compare_best_step(done.curve(method, dtype))
+    comparison = gradients.compare_best_step(done.curve(method, dtype))
     script = scripts.finite_differences(x, w, y, loss, method, dtype)
     if not cards.predict_measure_explain(
         f"best_step_{dtype}", comparison.prediction, comparison, script=script, draw=False
@@ -64,7 +64,8 @@ def accumulation() -> None:
     watched = gradients_view.watch()
     trace = watched.trace
     if watched.summed is not None:
-        prediction, comparison = gradients_view.compare_accumulated(watched)
+        ran_with = (watched.x, watched.w, watched.y, watched.summed)
+        prediction, comparison = gradients.compare_accumulated(trace, *ran_with)
         if not cards.predict_measure_explain("accumulated", prediction, comparison, script=watched.script, draw=False):
             return
     st.markdown(trace.answer)

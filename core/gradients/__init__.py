@@ -9,6 +9,7 @@ from core.gradients.check import (
     FiniteDifferenceCheck,
     finite_difference_check,
 )
+from core.gradients.compare import compare_accumulated, compare_best_step, compare_w_grad, vector
 from core.gradients.graph import (
     COMPUTED,
     BackwardEdge,
@@ -89,8 +90,11 @@ __all__ = [
     "check_network",
     "check_quadratic",
     "check_vector",
+    "compare_accumulated",
     "compare_backward_flops",
     "compare_backward_time",
+    "compare_best_step",
+    "compare_w_grad",
     "count_backward",
     "detach",
     "explain_graph",
@@ -108,5 +112,6 @@ __all__ = [
     "retain_grad",
     "second_backward",
     "torch_backward_flops",
+    "vector",
     "zero_grad",
 ]

@@ -14,15 +14,15 @@ from core.gradients.two_layers import check_network
 
 
 def quadratic(x: tuple[float, ...], w: tuple[float, ...], target: float) -> torch.Tensor:
-    x_N = torch.tensor(x, dtype=torch.float32)  # data: requires no gradient
-    w_N = torch.tensor(w, dtype=torch.float32, requires_grad=True)  # a leaf that requires one
+    x_N = torch.tensor(x, dtype=torch.float32)  # data
+    w_N = torch.tensor(w, dtype=torch.float32, requires_grad=True)
     pred_y = x_N @ w_N
     loss = 0.5 * (pred_y - target).pow(2)
     loss.backward()
 
     grad_N = w_N.grad
     by_hand_N = (pred_y.detach() - target) * x_N  # the chain rule
-    none = [kept_grad(loss), kept_grad(pred_y), x_N.grad]  # no leaf, no leaf, requires no gradient
+    none = [kept_grad(loss), kept_grad(pred_y), x_N.grad]
 
     assert torch.equal(grad_N, by_hand_N)
     assert none == [None, None, None]

@@ -156,7 +156,7 @@ def _measured_box(measurement: Measurement, labels: Labels) -> str:
 def _ratio_box(comparison: Comparison, labels: Labels) -> str:
     label = labels.ratio or _("Measured over predicted")
     if comparison.ratio is None:
-        return _box("ratio", label, _("unknown"), [_("there is no peak to compare with")])
+        return _box("ratio", label, _("unknown"), [_("there is nothing to compare with")])
     # A share of a whole reads as a percentage, up to where it would mislead; everything else as a factor.
     as_percent = labels.ratio_is_a_share and comparison.ratio <= 1
     text = f"{units.significant(100 * comparison.ratio)}%" if as_percent else units.factor(comparison.ratio)

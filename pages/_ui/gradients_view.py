@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -10,12 +9,10 @@ from html import escape
 import streamlit as st
 
 from core import gradients, jobs, units
-from core.claims import Comparison, Conditions, Measurement, Prediction, Term
-from core.gradients.check import EPSILON
+from core.gradients.compare import vector
 from core.gradients.semantics import MAX_BACKWARDS
 from core.words import _
 from pages._ui import cards, inputs, jobs_view, machine, scripts
-from pages._ui.charts.gradients import vector
 
 Vector = tuple[float, ...]
 LECTURE_VECTORS = {"grad_x1": 1.0, "grad_x2": 2.0, "grad_x3": 3.0,
@@ -40,34 +37,6 @@ def vectors() -> tuple[Vector, Vector, float]:
             label = key.removeprefix("grad_").translate(str.maketrans("123", "₁₂₃"))
             values.append(inputs.real_number(label, key, default, -most, most, step=1.0, format="%g", width=100))
     return tuple(values[:3]), tuple(values[3:6]), values[6]
-
-
-def compare_w_grad(graph: gradients.Graph, x_N: Vector, w_N: Vector, y: float) -> tuple[Prediction, Comparison | None]:
-    """The largest entry of w.grad: the chain rule by hand beside what torch left, None where there is no ratio."""
-    by_hand, _x_grad = gradients.gradient_by_hand(x_N, w_N, y)
-    pred_y, entry = graph.node("pred_y").value[0], max(abs(each) for each in x_N)
-    quantity = _("largest entry of w.grad")
-    terms = (
-        Term(_("upstream: |x·w − y|"), abs(pred_y - y), _("the gradient of the loss with respect to pred_y"), ""),
-        Term(_("local: the largest |xᵢ|"), entry, _("the derivative of x·w with respect to wᵢ"), ""),
-    )
-    formula = f"|{vector((pred_y,))} − {vector((y,))}| · {vector((entry,))}"
-    prediction = Prediction(quantity, max(map(abs, by_hand)), "", formula, terms, "CS336 lecture 2, §5.5")
-    grad = graph.node("w").grad
-    if grad is None or not prediction.value:
-        return prediction, None
-    measurement = Measurement(quantity, (max(map(abs, grad)),), "", _in_torch("fp32"))
-    difference = measurement.value - prediction.value
-    cancelling = math.fsum(abs(a * b) for a, b in zip(x_N, w_N, strict=True)) + abs(y)
-    bound = EPSILON["fp32"] * (len(x_N) + 2) * cancelling * entry
-    note = _("torch computes in fp32, the hand in fp64: on these numbers that is off by {bound} at most")
-    rounding = Term(_("rounding"), difference, note.format(bound=units.significant(bound)))
-    parts = (rounding,) if difference and abs(difference) <= bound else ()
-    return prediction, Comparison(prediction, measurement, parts)
-
-
-def _in_torch(dtype: str, how: str = "loss.backward()") -> Conditions:
-    return Conditions("cpu", how, dtype, threads=1, warmup=0, trials=1)
 
 
 def graph_table(graph: gradients.Graph) -> None:
@@ -96,38 +65,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], label: str, *, sen
 
 
 # Finite differences
-
-
-def compare_best_step(curve: gradients.DifferenceCurve) -> Comparison:
-    """The step at which truncation and rounding are smallest together, beside the step with the smallest error."""
-    quantity, first = _("best step"), curve.points[0]
-    tried = [point.step for point in curve.points]
-    order, power = (1, "h") if curve.method == "forward" else (2, "h²")
-    slope, noise = first.truncation / first.step**order, first.rounding * first.step
-    if curve.predicted_best_step is not None:
-        predicted, formula = curve.predicted_best_step, _("where {slope}·{power} + {noise}/h is smallest")
-    elif noise:
-        predicted, formula = max(tried), _("nothing is cut off, and {noise}/h falls: the largest step tried")
-    else:
-        predicted, formula = min(tried), _("nothing is rounded, so nothing speaks against the smallest step tried")
-    texts = {"slope": units.significant(slope), "noise": units.significant(noise)}
-    source = "Press et al., Numerical Recipes, §5.7"
-    prediction = Prediction(quantity, predicted, "", formula.format(power=power, **texts), (), source)
-    nearest = min(curve.points, key=lambda point: abs(math.log(point.step / predicted)))
-    note = _("only these {count} steps are tried, two in a factor of ten; the nearest is {nearest}")
-    parts = [
-        Term(
-            _("steps tried"),
-            nearest.step - predicted,
-            note.format(count=len(tried), nearest=units.significant(nearest.step)),
-        )
-    ]
-    if nearest.error == curve.best_error and nearest.step != curve.best_step:
-        parts.append(Term(_("ties"), curve.best_step - nearest.step, _("as small an error at a smaller step")))
-    how = _("smallest error of {count} steps: {error}")
-    how = how.format(count=len(tried), error=units.significant(curve.best_error))
-    measurement = Measurement(quantity, (curve.best_step,), "", _in_torch(curve.dtype, how))
-    return Comparison(prediction, measurement, tuple(part for part in parts if part.value))
 
 
 # Accumulation and the other traces
@@ -166,27 +103,6 @@ def watch() -> Watched:
             script = scripts.cleared_gradients(x, w, y, to_none)
             return Watched(gradients.zero_grad(to_none, x, w, y), x, w, y, 1, script)
     return Watched(others[chosen](x, w, y), x, w, y)
-
-
-def compare_accumulated(one: Watched) -> tuple[Prediction, Comparison | None]:
-    """The largest entry that w.grad holds in the end, if it is the sum of that many gradients, beside torch's."""
-    quantity = _("largest entry of w.grad at the end")
-    assert one.summed is not None
-    entry = max(map(abs, gradients.gradient_by_hand(one.x, one.w, one.y)[0]))
-    terms = (
-        Term(_("gradients added up"), one.summed, "", ""),
-        Term(_("largest entry of one"), entry, _("(x·w − y)·x by hand"), ""),
-    )
-    formula = f"{one.summed} · {vector((entry,))}"
-    prediction = Prediction(quantity, one.summed * entry, "", formula, terms, "CS336 lecture 2, §5.5")
-    last = one.trace.values("w.grad")[-1]
-    if not isinstance(last, tuple) or not prediction.value:
-        return prediction, None
-    measured = Measurement(quantity, (max(map(abs, last)),), "", _in_torch("fp32"))
-    difference = measured.value - prediction.value
-    rounding = Term(_("rounding"), difference, _("torch adds in fp32, the hand in fp64"))
-    close = difference and abs(difference) <= prediction.value * 100 * EPSILON["fp32"]
-    return prediction, Comparison(prediction, measured, (rounding,) if close else ())
 
 
 def trace_table(trace: gradients.Trace) -> None:

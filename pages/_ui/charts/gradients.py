@@ -10,6 +10,7 @@ import streamlit as st
 
 from core import units
 from core.gradients import DepthRatio, DifferenceCurve, Graph, Node, Operation, Trace
+from core.gradients.compare import vector
 from core.words import _
 from pages._ui.charts import CLAIM, INK, MEMORY_COLORS, canvas, names_axis, show
 
@@ -17,18 +18,6 @@ DTYPE_COLORS = {"fp64": CLAIM, "fp32": "#D55E00"}
 GRADIENT_COLOR = MEMORY_COLORS[1]
 LABELLED = (1, 2, 4, 8)  # depths whose ratio is written out; the others are read on hover
 TICKS = tuple(10.0**power for power in range(-12, 1, 2))
-
-
-def vector(values: tuple[float, ...] | None) -> str:
-    """Entries as text: (0.5,) is 0.5, None is None.
-
-    >>> vector((1.0, -2.0)), vector((0.5,)), vector(None)
-    ('[1, −2]', '0.5', 'None')
-    """
-    if values is None:
-        return "None"
-    texts = [f"{value:.4g}".replace("-", "−") for value in values]
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def graph(one: Graph) -> None:
