@@ -50,10 +50,10 @@ def recipe_parts(recipe: Recipe) -> tuple[Term, ...]:
     [4, 4, 8]
     """
     parts = (
-        Term(_("parameters"), recipe.parameter_bytes, unit="B"),
-        Term(_("gradients"), recipe.gradient_bytes, unit="B"),
-        Term(_("optimizer state"), recipe.optimizer_state_bytes, unit="B"),
-        Term(_("master parameters"), recipe.master_param_bytes, unit="B"),
+        Term(_("parameters"), recipe.parameter_bytes, unit="bytes"),
+        Term(_("gradients"), recipe.gradient_bytes, unit="bytes"),
+        Term(_("optimizer state"), recipe.optimizer_state_bytes, unit="bytes"),
+        Term(_("master parameters"), recipe.master_param_bytes, unit="bytes"),
     )
     return tuple(part for part in parts if part.value)
 
@@ -152,5 +152,5 @@ def predict_max_params(num_devices: int, memory_bytes: float, recipe: Recipe) ->
     devices = whole_number(_("number of devices"), num_devices, 1, 10**7)
     value = max_params(devices * memory_bytes, recipe.bytes_per_param)
     terms = recipe_parts(recipe)
-    formula = f"{devices:,} · {units.si_bytes(memory_bytes)} / {recipe.bytes_per_param:g} B"
+    formula = f"{devices:,} · {units.si_bytes(memory_bytes)} / {recipe.bytes_per_param:g} bytes"
     return Prediction(_("largest model"), value, _("parameters"), formula, terms, _("CS336 lecture 2, §2"))

@@ -14,6 +14,7 @@ from core.words import _
 from pages._ui import charts, inputs
 
 _GUESSES = "_napkin_guesses"
+AGREE = 0.001  # closer than three significant digits show
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,7 @@ def predictions(claims: Sequence[Prediction]) -> None:
 def _draw_difference(comparison: Comparison) -> None:
     if comparison.unexplained is None:
         return
-    if not comparison.parts and not comparison.difference:
-        st.html(f'<p class="np-prose">{_("No difference: the two agree exactly.")}</p>')
-    else:
+    if comparison.parts or comparison.difference:
         charts.show_difference(comparison)
 
 
@@ -165,12 +164,13 @@ def _ratio_box(comparison: Comparison, labels: Labels) -> str:
 
 def _verdict(comparison: Comparison) -> str:
     """The largest part of the difference, in words."""
-    named = [(part.name, part.value) for part in comparison.parts]
-    if comparison.unexplained is not None:
-        named.append((_("unexplained"), comparison.unexplained))
-    if not comparison.difference or not named:
+    if not comparison.difference or comparison.unexplained is None or comparison.ratio is None:
         return _("they agree")
-    name, value = max(named, key=lambda pair: abs(pair[1]))
+    unexplained = (_("unexplained"), comparison.unexplained)
+    largest = max([unexplained, *((part.name, part.value) for part in comparison.parts)], key=lambda pair: abs(pair[1]))
+    name, value = largest
+    if abs(comparison.ratio - 1) < AGREE:
+        return _("they agree") if largest == unexplained else _("they agree, but for {part}").format(part=name)
     share = value / comparison.difference
     if not 0 < share <= 1:
         return _("mostly {part}").format(part=name)

@@ -76,7 +76,7 @@ def _choose(name: str, sections: Sequence[Section]) -> list[Section]:
     labels = {one.name: one.label for one in sections}
     labels[WHOLE_PAGE] = _("Whole page")
     key = f"{name}_section"
-    chosen = inputs.choice(_("Section"), key, list(labels), labels.__getitem__, label_visibility="collapsed")
+    chosen = inputs.choice(_("Section"), key, list(labels), labels.__getitem__, label_visibility="collapsed", wrap=True)
     position = list(by_name).index(chosen) if chosen in by_name else None
     _turn(_("Previous"), "←", key, list(by_name), position, -1)
     _turn(_("Next"), "→", key, list(by_name), position, +1)

@@ -269,6 +269,7 @@ def _show(control: _Control, draw: Draw, *, once: bool = False) -> Any:
     # Streamlit clamps some bad values and fails on others: the control is drawn without the address for once, at its
     # default, and the next run takes the value out of the address.
     shown = control.write(control.default)
+    shown = ", ".join(shown) if isinstance(shown, list) else shown
     message = _("The link asked for {label} = “{asked}”. It takes {right}; this page shows {shown}.")
     note = message.format(label=control.label, asked=", ".join(asked)[:40], right=control.right, shown=shown)
     state[_NOTES][key] = (control.default, note)

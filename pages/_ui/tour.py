@@ -51,3 +51,4 @@ def show() -> None:
                 st.page_link(f"pages/{page}.py", label=label, query_params=query)
             else:
                 st.caption(label)
+    st.caption(_("Grey: not in this version yet."))

@@ -137,6 +137,7 @@ def test_the_attention_explains_the_second_mfu():
     app = choose(open_page(), "napkin_section", "two_mfus")
     assert (value_of(app), value_of(app, "measured")) == ("45.7 %", "45.7 %")
     assert "30.4%" in text_of(app)
+    assert "they agree" in text_of(app)
     choose(app, "throughput", "MPT-7B, T = 65,536")
     assert (value_of(app), value_of(app, "measured"), value_of(app, "ratio")) == ("8.21 %", "28.6 %", "3.48×")
 

@@ -124,7 +124,7 @@ def _draw_difference(title: str) -> Any:
     scale = alt.Scale(domainMin=alt.ExprRef("low"), domainMax=alt.ExprRef("high"), nice=False)
     base = canvas().encode(y=alt.Y("name:N", sort=None, title=None, axis=names_axis()))
     bars = base.mark_bar(strokeWidth=2, cornerRadius=2).encode(
-        x=alt.X("from:Q", title=title, scale=scale), x2="to:Q",
+        x=alt.X("from:Q", title=title, scale=scale, axis=alt.Axis(tickCount=8)), x2="to:Q",
         fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("stroke:N", scale=None),
         tooltip=[alt.Tooltip("name:N", title=_("part")), alt.Tooltip("label:N", title=title)],
     )  # fmt: skip

@@ -15,18 +15,20 @@ if TYPE_CHECKING:
     from core.flops import MatmulRun, Peak
 
 LECTURE_COLOR = "#D55E00"
+FAR_APART = 20  # beyond this factor a linear axis hides the small one
 
 
 def landmarks(known: Mapping[str, float], predicted: Mapping[str, float]) -> None:
     """FLOPs of trainings, and of the chosen cluster (hollow), on one log axis."""
     low = 10.0 ** math.floor(math.log10(min([*known.values(), *predicted.values()])) - 1)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"name": name, "flops": value, "low": low, "label": units.si(value, "FLOP"),
          "fill": "transparent" if name in predicted else UNEXPLAINED,
          "stroke": CLAIM if name in predicted else UNEXPLAINED}
         for name, value in {**known, **predicted}.items()
     ]  # fmt: skip
-    show(_draw_landmarks, rows, alt_text="; ".join(f"{row['name']}: {row['label']}" for row in rows))
+    alt_text = "; ".join(f"{row['name']}: {row['label']}" for row in rows)
+    show(_draw_landmarks, rows, alt_text=alt_text, low=low, high=max(row["flops"] for row in rows) * 20)
 
 
 def _draw_landmarks() -> Any:
@@ -34,7 +36,8 @@ def _draw_landmarks() -> Any:
 
     base = canvas().encode(y=alt.Y("name:N", sort=None, title=None, axis=names_axis()))
     axis = alt.Axis(format=".0e", tickCount=6)
-    x = alt.X("low:Q", scale=alt.Scale(type="log", padding=40), title=_("FLOPs (log)"), axis=axis)
+    scale = alt.Scale(type="log", domainMin=alt.ExprRef("low"), domainMax=alt.ExprRef("high"), nice=False)
+    x = alt.X("low:Q", scale=scale, title=_("FLOPs (log)"), axis=axis)
     bars = base.mark_bar(strokeWidth=2, height=20).encode(
         x=x, x2="flops:Q", fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("stroke:N", scale=None),
         tooltip=["name:N", alt.Tooltip("flops:Q", format=".4e", title="FLOPs")],
@@ -44,11 +47,14 @@ def _draw_landmarks() -> Any:
 
 
 def rates(runs: Mapping[str, MatmulRun], peaks: Mapping[str, Peak]) -> None:
-    """Achieved FLOP/s per dtype (solid) inside its peak (hollow), on a log axis: factors matter."""
+    """Achieved FLOP/s per dtype (solid) inside its peak (hollow); on a log axis where factors matter."""
     reached = [run.flop_per_sec for run in runs.values()]
     promised = [peak.flop_per_sec for peak in peaks.values() if peak.flop_per_sec is not None]
     divide, unit = scaled_unit(max(reached + promised), "FLOP/s")
-    low = 10.0 ** math.floor(math.log10(min(reached + promised) / divide) - 0.3)
+    far_apart = max(reached + promised) > FAR_APART * min(reached + promised)
+    low = 10.0 ** math.floor(math.log10(min(reached + promised) / divide) - 0.3) if far_apart else 0.0
+    high = max(reached + promised) / divide
+    high *= 4 if far_apart else 1.35  # room for the labels
     rows = []
     for dtype, run in runs.items():
         peak = peaks[dtype].flop_per_sec
@@ -56,15 +62,17 @@ def rates(runs: Mapping[str, MatmulRun], peaks: Mapping[str, Peak]) -> None:
         label = f"{units.si(run.flop_per_sec, 'FLOP/s')} · {share}"
         row = {"dtype": dtype, "low": low, "rate": run.flop_per_sec / divide, "peak": peak and peak / divide}
         rows.append({**row, "end": max(run.flop_per_sec, peak or 0.0) / divide, "label": label})
-    show(_draw_rates, rows, unit, alt_text="; ".join(f"{row['dtype']}: {row['label']}" for row in rows))
+    alt_text = "; ".join(f"{row['dtype']}: {row['label']}" for row in rows)
+    show(_draw_rates, rows, unit, far_apart, alt_text=alt_text, low=low, high=high)
 
 
-def _draw_rates(unit: str) -> Any:
+def _draw_rates(unit: str, log: bool) -> Any:
     import altair as alt
 
-    scale = alt.Scale(type="log", nice=False, padding=90)
+    low, high = alt.ExprRef("low"), alt.ExprRef("high")
+    scale = alt.Scale(type="log" if log else "linear", domainMin=low, domainMax=high, nice=False)
     base = canvas().encode(y=alt.Y("dtype:N", sort=None, title=None, axis=names_axis()))
-    x = alt.X("low:Q", scale=scale, title=_("{unit} (log)").format(unit=unit))
+    x = alt.X("low:Q", scale=scale, title=_("{unit} (log)").format(unit=unit) if log else unit)
     solid = base.mark_bar(color=CLAIM, height=18).encode(x=x, x2="rate:Q")
     hollow = base.mark_bar(fill="transparent", stroke=CLAIM, strokeWidth=2, height=28).encode(x=x, x2="peak:Q")
     text = base.mark_text(align="left", dx=8, fontWeight="bold").encode(x="end:Q", text="label:N")
