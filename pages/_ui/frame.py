@@ -96,7 +96,8 @@ def _turn(label: str, arrow: str, key: str, names: list[str], position: int | No
 
 
 def _show(name: str, one: Section, *, alone: bool) -> None:
-    st.html(f'<h2 class="np-question">{one.question}</h2>')
+    heading = f'<div class="np-question" role="heading" aria-level="2">{one.question}</div>'
+    st.markdown(heading, unsafe_allow_html=True)
     words = prose.text(name, one.name)
     if words:
         st.markdown(words)

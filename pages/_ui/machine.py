@@ -103,7 +103,7 @@ def _describe(known: Calibration, device: Device, threads: int) -> None:
     busy = known.busy_fraction
     if busy is not None and busy >= BUSY and inputs.first_here("np_recalibrate"):
         message = _(
-            "The ceilings were calibrated while {share:.0%} of the processor went to other work: they are too low."
+            "The ceilings were calibrated while {share:.0%} of the processor went to other work: they may be too low."
         )
         with st.container(horizontal=True, vertical_alignment="center"):
             st.html(f'<p class="np-warning">{message.format(share=busy)}</p>', width="content")

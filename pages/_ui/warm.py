@@ -1,8 +1,8 @@
 """What the server prepares in the background, so that no visitor waits for an import.
 
-pandas and altair are imported as soon as the server is up: while a browser loads its scripts there is time for them.
-torch takes seconds and holds the interpreter meanwhile, so it follows once the first page is out, or when nobody has
-come for a while. The job agent, a process of its own, starts with it.
+An import holds the interpreter, and a first visitor who comes with the server's start would wait for it: so pandas,
+altair and torch follow once the first page's words are out, or when nobody has come for a while. The job agent, a
+process of its own, starts with them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from core import jobs
 
-IDLE_SECONDS = 5.0
+IDLE_SECONDS = 3.0
 
 _started = threading.Lock()
 _visited = threading.Event()
@@ -82,11 +82,11 @@ def load_torch() -> None:
 
 
 def _warm() -> None:
+    _visited.wait(IDLE_SECONDS)
     import altair
     import pandas  # noqa: F401
 
     altair.Chart  # noqa: B018  (altair loads its parts lazily)
-    _visited.wait(IDLE_SECONDS)
     jobs.warm()
     load_torch()
     gc.collect()
