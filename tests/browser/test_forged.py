@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 BAD_NUMBERS = ("abc", "-1e30", "nan", "999999999999999", "", "0x10", "1 000", "<b>7</b>")
 INFINITE = ("1e999", "-inf", "9" * 400)
 BAD_CHOICES = ("evil", "", "0", "None", "x" * 500, "<script>alert(1)</script>", "[]")
-TURNS = 2  # pages tests try every kind of value; here a few go the whole way through a browser
+TURNS = 2  # of the bad values that each control gets: more turns take minutes; page tests try some of the others
 
 
 def check(student: Student, page: str, bad: dict[str, tuple[str, ...]], turns: range) -> None:
