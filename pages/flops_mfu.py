@@ -5,9 +5,10 @@ import streamlit as st
 from core import flops, jobs, units
 from core.lessons import flops_mfu as lessons
 from core.words import _
-from pages._ui import cards, code_view, frame, inputs, jobs_view, machine, matmul_view, scripts
+from pages._ui import cards, code_view, frame, inputs, jobs_view, machine, matmul_view
 from pages._ui.charts import flops_mfu as flops_mfu_charts
 from pages._ui.charts import roofline as roofline_charts
+from pages._ui.scripts import flops_mfu as scripts
 
 LESSON_LIMIT_FLOPS = 10**9
 

@@ -5,8 +5,9 @@ import streamlit as st
 from core import gradients, units
 from core.lessons import gradients as lessons
 from core.words import _
-from pages._ui import cards, code_view, frame, gradients_view, inputs, scripts
+from pages._ui import cards, code_view, frame, gradients_view, inputs
 from pages._ui.charts import gradients as gradients_charts
+from pages._ui.scripts import gradients as scripts
 
 LESSON_LIMIT_FLOPS = 10**9
 LESSON_LIMIT_BYTES = 2**26

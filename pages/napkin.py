@@ -4,8 +4,9 @@ import streamlit as st
 
 from core import flops, hardware, napkin, units
 from core.words import _
-from pages._ui import cards, charts, frame, inputs, scripts, tour
+from pages._ui import cards, charts, frame, inputs, tour
 from pages._ui.charts import napkin as napkin_charts
+from pages._ui.scripts import napkin as scripts
 
 H100 = "H100 (the lecture's)"
 H100_WATTS = 700.0  # NVIDIA H100 SXM5 data sheet: the most it draws

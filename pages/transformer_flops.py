@@ -4,8 +4,9 @@ import streamlit as st
 
 from core import flops
 from core.words import _
-from pages._ui import cards, charts, frame, inputs, jobs_view, scripts, transformer_view
+from pages._ui import cards, charts, frame, inputs, jobs_view, transformer_view
 from pages._ui.charts import transformer as transformer_charts
+from pages._ui.scripts import transformer_flops as scripts
 
 
 @frame.section(_("Where do a Transformer's FLOPs go?"), _("Components"))

@@ -12,7 +12,8 @@ from core import gradients, jobs, units
 from core.gradients.compare import vector
 from core.gradients.semantics import MAX_BACKWARDS
 from core.words import _
-from pages._ui import cards, inputs, jobs_view, machine, scripts
+from pages._ui import cards, inputs, jobs_view, machine
+from pages._ui.scripts import gradients as scripts
 
 Vector = tuple[float, ...]
 LECTURE_VECTORS = {"grad_x1": 1.0, "grad_x2": 2.0, "grad_x3": 3.0,

@@ -11,7 +11,8 @@ from streamlit.delta_generator import DeltaGenerator
 from core import flops, hardware, jobs
 from core.hardware import Calibration, Device
 from core.words import _
-from pages._ui import inputs, jobs_view, machine, scripts
+from pages._ui import inputs, jobs_view, machine
+from pages._ui.scripts import flops_mfu as scripts
 
 PRESETS = {
     _("lecture, CPU"): {"b": 1024, "d": 256, "k": 64},

@@ -38,11 +38,9 @@ LECTURE_SCALE = 1.3
 def show(draw: Callable[..., Any], rows: Sequence[Row], *structure: Any, alt_text: str, **limits: float) -> None:
     """Show the chart that ``draw(*structure)`` makes of the rows; see the module's text for ``limits``."""
     scale = LECTURE_SCALE if inputs.lecture_mode() else 1.0
-    spec = {
-        **_spec(draw, structure, scale),
-        "params": [{"name": name, "value": value} for name, value in limits.items()],
-        "datasets": {"rows": list(rows)},
-    }
+    drawn = _spec(draw, structure, scale)
+    values = [{"name": name, "value": value} for name, value in limits.items()]
+    spec = {**drawn, "params": [*drawn.get("params", []), *values], "datasets": {"rows": list(rows)}}
     st.vega_lite_chart(spec=spec, width="stretch", alt=alt_text)
 
 
