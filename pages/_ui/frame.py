@@ -11,7 +11,7 @@ from pathlib import Path
 import streamlit as st
 
 from core.words import _
-from pages._ui import inputs, prose, warm
+from pages._ui import binding, inputs, prose, warm
 
 STYLE = Path(__file__).with_name("style.css")
 WHOLE_PAGE = "all"
@@ -46,7 +46,7 @@ def section(question: str, label: str, *, needs_torch: bool = False) -> Callable
 def page(name: str, title: str, sections: Sequence[Section]) -> None:
     """Show a page: title and switches, the control that chooses a section, and the section's answer."""
     st.html(STYLE)
-    inputs.enter_page(name)
+    binding.enter_page(name)
     with st.container(horizontal=True, vertical_alignment="center", key="np_header"):
         st.html(f'<p class="np-title">{title}</p>', width="content")
         shown = _choose(name, sections)
@@ -57,16 +57,16 @@ def page(name: str, title: str, sections: Sequence[Section]) -> None:
     notes = st.container()
     for one in shown:
         _show(name, one, alone=len(shown) == 1)
-    inputs.settle()
+    binding.settle()
     with notes:
-        inputs.show_notes()
+        binding.show_notes()
     warm.page_is_out()
 
 
 def share() -> None:
     """The address that reproduces this page, in a box with a copy button."""
     st.write(_("This link shows the page as you see it, values and all:"))
-    st.code(inputs.link(), language=None, wrap_lines=True)
+    st.code(binding.link(), language=None, wrap_lines=True)
 
 
 def _choose(name: str, sections: Sequence[Section]) -> list[Section]:
@@ -101,7 +101,7 @@ def _show(name: str, one: Section, *, alone: bool) -> None:
     words = prose.text(name, one.name)
     if words:
         st.markdown(words)
-    inputs.begin_section(one.name)
+    binding.begin_section(one.name)
     if one.needs_torch and not warm.torch_is_here():
         with st.spinner(_("Loading torch, once…")):
             warm.load_torch()
@@ -118,7 +118,7 @@ def _guarded(show: Callable[[], None]) -> Callable[[], None]:
     def guarded() -> None:
         try:
             show()
-            inputs.settle()
+            binding.settle()
         except ValueError as refused:
             st.warning(str(refused))
         except Exception as failure:

@@ -1,71 +1,20 @@
-"""Controls bound to the address: what is on screen can be linked, reloaded, and survives a visit to another page.
-
-Streamlit binds a widget to a query parameter and keeps its value for the session. Added here: a visible note when the
-address asked for something that a control does not take, the kept values when the browser's Back button returns to a
-page, one control for all sections that share it, and the link that holds every value of a page.
-"""
+"""The controls of pages. Each is bound to the address by ``pages._ui.binding``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 
 from core.words import _
+from pages._ui import binding
+from pages._ui.binding import LECTURE, PREDICT_FIRST, Control, first_here, set_values
 
-LECTURE = "lecture"
-PREDICT_FIRST = "predict_first"
-_PAGE, _SECTION = "_napkin_page", "_napkin_section"
-_CONTROLS, _NOTES, _DRAWN, _RESETS = "_napkin_controls", "_napkin_notes", "_napkin_drawn", "_napkin_resets"
-_BOUND = {"bind": "query-params", "persist_state": "session"}
-
-Draw = Callable[[dict[str, Any]], Any]  # draws the widget, given how it is bound
-
-
-@dataclass(frozen=True)
-class _Control:
-    """A control of a page. Values appear in the address as ``write`` makes them; ``read`` gives None for others."""
-
-    key: str
-    label: str
-    default: Any
-    right: str
-    read: Callable[[list[str]], Any]
-    write: Callable[[Any], str | list[str]] = str
-    page: str = ""
-
-
-def enter_page(name: str) -> None:
-    """Begin a run of a page. When the visitor comes back to it, give its controls the values they had."""
-    state = st.session_state
-    state.setdefault(_CONTROLS, {})
-    state[_DRAWN] = {}
-    set_values(**state.pop(_RESETS, {}))
-    coming = state.get(_PAGE) != name
-    state[_PAGE], state[_SECTION] = name, ""
-    if not coming:
-        return
-    state[_NOTES] = {}
-    kept = {key: state[key] for key, control in state[_CONTROLS].items() if control.page == name and key in state}
-    if kept and not st.query_params:
-        # After the Back button Streamlit would read the bare address as "everything at its default": a plain rerun
-        # takes the values from the session instead.
-        set_values(**kept)
-        st.rerun()
-
-
-def begin_section(name: str) -> None:
-    """What follows belongs to that section."""
-    st.session_state[_SECTION] = name
-
-
-def first_here(name: str) -> bool:
-    """Whether this section is the first of the whole page to show something that belongs there once."""
-    state = st.session_state
-    return bool(state[_DRAWN].setdefault(name, state[_SECTION]) == state[_SECTION])
+__all__ = [
+    "choice", "first_here", "hidden", "lecture_mode", "predict_first", "presets", "real_number", "select", "set_values",
+    "several", "step", "switch", "switches", "tags", "text", "whole_number",
+]  # fmt: skip
 
 
 def choice(
@@ -84,7 +33,7 @@ def choice(
             label, options, default=control.default, format_func=show, key=key, required=True, **bound, **layout
         )
 
-    return str(_show(control, draw))
+    return str(binding.show(control, draw))
 
 
 def select(
@@ -93,7 +42,7 @@ def select(
     """One of many options, from a list."""
     control = _options_control(label, key, options, show, default)
     index = list(options).index(control.default)
-    return str(_show(control, lambda bound: st.selectbox(label, options, index, show, key=key, **bound)))
+    return str(binding.show(control, lambda bound: st.selectbox(label, options, index, show, key=key, **bound)))
 
 
 def several(label: str, key: str, options: Sequence[str], default: Sequence[str], **layout: Any) -> list[str]:
@@ -102,7 +51,7 @@ def several(label: str, key: str, options: Sequence[str], default: Sequence[str]
     def read(texts: list[str]) -> list[str] | None:
         return sorted(texts, key=list(options).index) if texts and set(texts) <= set(options) else None
 
-    control = _Control(key, label, list(default), _one_of(options), read, list)
+    control = Control(key, label, list(default), _one_of(options), read, list)
 
     def draw(bound: dict[str, Any]) -> Any:
         return st.segmented_control(
@@ -115,7 +64,7 @@ def several(label: str, key: str, options: Sequence[str], default: Sequence[str]
             **layout,
         )
 
-    chosen = _show(control, draw)
+    chosen = binding.show(control, draw)
     return [option for option in options if option in chosen] or list(default)
 
 
@@ -126,8 +75,8 @@ def tags(label: str, key: str, options: Sequence[str], default: Sequence[str]) -
         wanted = [text for text in texts if text]
         return wanted if set(wanted) <= set(options) else None
 
-    control = _Control(key, label, list(default), _one_of(options), read, list)
-    return list(_show(control, lambda bound: st.multiselect(label, options, list(default), key=key, **bound)))
+    control = Control(key, label, list(default), _one_of(options), read, list)
+    return list(binding.show(control, lambda bound: st.multiselect(label, options, list(default), key=key, **bound)))
 
 
 def whole_number(label: str, key: str, default: int, low: int, high: int, **layout: Any) -> int:
@@ -138,8 +87,10 @@ def whole_number(label: str, key: str, default: int, low: int, high: int, **layo
         value = _number(texts)
         return int(value) if value is not None and value == int(value) and low <= value <= high else None
 
-    control = _Control(key, label, default, right, read)
-    return int(_show(control, lambda bound: st.number_input(label, low, high, default, key=key, **bound, **layout)))
+    control = Control(key, label, default, right, read)
+    return int(
+        binding.show(control, lambda bound: st.number_input(label, low, high, default, key=key, **bound, **layout))
+    )
 
 
 def real_number(label: str, key: str, default: float, low: float, high: float, **layout: Any) -> float:
@@ -150,8 +101,25 @@ def real_number(label: str, key: str, default: float, low: float, high: float, *
         value = _number(texts)
         return value if value is not None and low <= value <= high else None
 
-    control = _Control(key, label, default, right, read)
-    return float(_show(control, lambda bound: st.number_input(label, low, high, default, key=key, **bound, **layout)))
+    control = Control(key, label, default, right, read)
+    return float(
+        binding.show(control, lambda bound: st.number_input(label, low, high, default, key=key, **bound, **layout))
+    )
+
+
+def text(label: str, key: str, default: str, max_chars: int, **layout: Any) -> str:
+    """A line of text. It may be anything: what reads it says what is wrong with it."""
+    right = _("a text of at most {n} characters").format(n=max_chars)
+
+    def read(texts: list[str]) -> str | None:
+        return texts[-1] if len(texts[-1]) <= max_chars else None
+
+    control = Control(key, label, default, right, read)
+
+    def draw(bound: dict[str, Any]) -> Any:
+        return st.text_input(label, default, key=key, max_chars=max_chars, **bound, **layout)
+
+    return str(binding.show(control, draw))
 
 
 def switch(label: str, key: str, *, default: bool = False) -> bool:
@@ -160,13 +128,13 @@ def switch(label: str, key: str, *, default: bool = False) -> bool:
     def read(texts: list[str]) -> bool | None:
         return {"true": True, "false": False}.get(texts[-1].lower())
 
-    control = _Control(key, label, default, _("true or false"), read, lambda value: str(value).lower())
-    return bool(_show(control, lambda bound: st.toggle(label, default, key=key, **bound)))
+    control = Control(key, label, default, _("true or false"), read, lambda value: str(value).lower())
+    return bool(binding.show(control, lambda bound: st.toggle(label, default, key=key, **bound)))
 
 
 def step(label: str, name: str, total: int) -> int:
     """How many of a number of steps are done, all of them at first: a slider, with a button back and one forward."""
-    key = f"{st.session_state[_PAGE]}_{name}_step"
+    key = f"{binding.here()[0]}_{name}_step"
     right = _("a whole number from {low:,} to {high:,}").format(low=0, high=total)
 
     def read(texts: list[str]) -> int | None:
@@ -176,24 +144,24 @@ def step(label: str, name: str, total: int) -> int:
     now = st.session_state.get(key, total)
     st.button("◀", key=f"np_back_{key}", on_click=set_values, kwargs={key: max(0, now - 1)}, help=_("one line back"))
     st.button("▶", key=f"np_on_{key}", on_click=set_values, kwargs={key: min(total, now + 1)}, help=_("one line on"))
-    control = _Control(key, label, total, right, read)
-    return int(_show(control, lambda bound: st.slider(label, 0, total, total, key=key, width=360, **bound)))
+    control = Control(key, label, total, right, read)
+    return int(binding.show(control, lambda bound: st.slider(label, 0, total, total, key=key, width=360, **bound)))
 
 
 def hidden(key: str) -> str:
     """A value in the address without a control, such as the number of a running job; empty where there is none."""
-    control = _Control(key, key, "", "", lambda texts: texts[-1])
+    control = Control(key, key, "", "", lambda texts: texts[-1])
 
     def draw(bound: dict[str, Any]) -> Any:
         with st.container(key=f"np_hidden_{key}"):
             return st.text_input(key, key=key, max_chars=64, label_visibility="collapsed", **bound)
 
-    return str(_show(control, draw, once=True) or "")
+    return str(binding.show(control, draw, once=True) or "")
 
 
 def presets(choices: dict[str, dict[str, Any]]) -> None:
     """Buttons that set several controls at once."""
-    section = st.session_state[_SECTION]
+    section = binding.here()[1]
     if not first_here("np_presets"):
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
@@ -221,81 +189,12 @@ def predict_first() -> bool:
     return bool(st.session_state.get(PREDICT_FIRST, False))
 
 
-def set_values(**values: Any) -> None:
-    """For a button's callback: give controls new values, as a preset does."""
-    for key, value in values.items():
-        st.session_state[key] = value
-
-
-def link() -> str:
-    """The address of this page with every value that is not a default."""
-    state = st.session_state
-    shared = {
-        key: control.write(state[key])
-        for key, control in state[_CONTROLS].items()
-        if control.page in (state[_PAGE], "") and key in state and state[key] != control.default
-    }
-    parts = urlsplit(st.context.url or "/")
-    return urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(shared, doseq=True), ""))
-
-
-def show_notes() -> None:
-    """Say what the address asked for that could not be given, while what is shown instead is still on screen."""
-    state = st.session_state
-    for key, (value, note) in state[_NOTES].items():
-        if state.get(key) == value:
-            st.info(note)
-
-
-def _show(control: _Control, draw: Draw, *, once: bool = False) -> Any:
-    """Draw a control and return its value; where an earlier section of the whole page drew it, show the value only."""
-    state, key = st.session_state, control.key
-    page = "" if key in (LECTURE, PREDICT_FIRST) else state[_PAGE]
-    known = state[_CONTROLS].get(key)
-    assert known is None or known.page == page, f"the control {key!r} of {known.page} is also on {page}: rename one"
-    if not first_here(key) and key in state:
-        if not once:
-            written = control.write(state[key])
-            text = ", ".join(written) if isinstance(written, list) else written
-            # The value is part of the name: a control of that name would keep its first value.
-            st.text_input(control.label, text, key=f"np_same_{state[_SECTION]}_{key}_{text}", disabled=True)
-        return state[key]
-    state[_CONTROLS][key] = _Control(**{**control.__dict__, "page": page})
-    if key in state and _not_taken(control, state[key]):
-        del state[key]  # kept from when the control took it, as when options depend on another control
-    asked = st.query_params.get_all(key) if key not in state else []
-    if not asked or control.read(asked) is not None:
-        return draw(_BOUND)
-    # Streamlit clamps some bad values and fails on others: the control is drawn without the address for once, at its
-    # default, and the next run takes the value out of the address.
-    shown = control.write(control.default)
-    shown = ", ".join(shown) if isinstance(shown, list) else shown
-    message = _("The link asked for {label} = “{asked}”. It takes {right}; this page shows {shown}.")
-    note = message.format(label=control.label, asked=", ".join(asked)[:40], right=control.right, shown=shown)
-    state[_NOTES][key] = (control.default, note)
-    state.setdefault(_RESETS, {})[key] = control.default
-    return draw({})
-
-
-def settle() -> None:
-    """Run again, once, where the address held values that were not taken."""
-    if st.session_state.get(_RESETS):
-        st.rerun()
-
-
-def _not_taken(control: _Control, value: Any) -> bool:
-    if value in (None, []):
-        return False  # nothing chosen
-    text = control.write(value)
-    return control.read(text if isinstance(text, list) else [text]) is None
-
-
 def _options_control(
     label: str, key: str, options: Sequence[str], show: Callable[[str], str], default: str | None
-) -> _Control:
+) -> Control:
     names = {show(option): option for option in options}
     right = _one_of(list(names))
-    return _Control(
+    return Control(
         key, label, options[0] if default is None else default, right, lambda texts: names.get(texts[-1]), show
     )
 

@@ -1,0 +1,142 @@
+"""How controls and the address hold together: what is on screen can be linked, reloaded, and survives another page.
+
+Streamlit binds a widget to a query parameter and keeps its value for the session. Added here: a visible note when the
+address asked for something that a control does not take, the kept values when the browser's Back button returns to a
+page, one control for all sections that share it, and the link that holds every value of a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+import streamlit as st
+
+from core.words import _
+
+LECTURE = "lecture"
+PREDICT_FIRST = "predict_first"
+_PAGE, _SECTION = "_napkin_page", "_napkin_section"
+_CONTROLS, _NOTES, _DRAWN, _RESETS = "_napkin_controls", "_napkin_notes", "_napkin_drawn", "_napkin_resets"
+_BOUND = {"bind": "query-params", "persist_state": "session"}
+
+Draw = Callable[[dict[str, Any]], Any]  # draws the widget, given how it is bound
+
+
+@dataclass(frozen=True)
+class Control:
+    """A control of a page. Values appear in the address as ``write`` makes them; ``read`` gives None for others."""
+
+    key: str
+    label: str
+    default: Any
+    right: str
+    read: Callable[[list[str]], Any]
+    write: Callable[[Any], str | list[str]] = str
+    page: str = ""
+
+
+def enter_page(name: str) -> None:
+    """Begin a run of a page. When the visitor comes back to it, give its controls the values they had."""
+    state = st.session_state
+    state.setdefault(_CONTROLS, {})
+    state[_DRAWN] = {}
+    set_values(**state.pop(_RESETS, {}))
+    coming = state.get(_PAGE) != name
+    state[_PAGE], state[_SECTION] = name, ""
+    if not coming:
+        return
+    state[_NOTES] = {}
+    kept = {key: state[key] for key, control in state[_CONTROLS].items() if control.page == name and key in state}
+    if kept and not st.query_params:
+        # After the Back button Streamlit would read the bare address as "everything at its default": a plain rerun
+        # takes the values from the session instead.
+        set_values(**kept)
+        st.rerun()
+
+
+def begin_section(name: str) -> None:
+    """What follows belongs to that section."""
+    st.session_state[_SECTION] = name
+
+
+def here() -> tuple[str, str]:
+    """The page and the section that are being shown."""
+    return st.session_state[_PAGE], st.session_state[_SECTION]
+
+
+def first_here(name: str) -> bool:
+    """Whether this section is the first of the whole page to show something that belongs there once."""
+    state = st.session_state
+    return bool(state[_DRAWN].setdefault(name, state[_SECTION]) == state[_SECTION])
+
+
+def set_values(**values: Any) -> None:
+    """For a button's callback: give controls new values, as a preset does."""
+    for key, value in values.items():
+        st.session_state[key] = value
+
+
+def link() -> str:
+    """The address of this page with every value that is not a default."""
+    state = st.session_state
+    shared = {
+        key: control.write(state[key])
+        for key, control in state[_CONTROLS].items()
+        if control.page in (state[_PAGE], "") and key in state and state[key] != control.default
+    }
+    parts = urlsplit(st.context.url or "/")
+    return urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(shared, doseq=True), ""))
+
+
+def show_notes() -> None:
+    """Say what the address asked for that could not be given, while what is shown instead is still on screen."""
+    state = st.session_state
+    for key, (value, note) in state[_NOTES].items():
+        if state.get(key) == value:
+            st.info(note)
+
+
+def show(control: Control, draw: Draw, *, once: bool = False) -> Any:
+    """Draw a control and return its value; where an earlier section of the whole page drew it, show the value only."""
+    state, key = st.session_state, control.key
+    page = "" if key in (LECTURE, PREDICT_FIRST) else state[_PAGE]
+    known = state[_CONTROLS].get(key)
+    assert known is None or known.page == page, f"the control {key!r} of {known.page} is also on {page}: rename one"
+    if not first_here(key) and key in state:
+        if not once:
+            written = control.write(state[key])
+            text = ", ".join(written) if isinstance(written, list) else written
+            # The value is part of the name: a control of that name would keep its first value.
+            st.text_input(control.label, text, key=f"np_same_{state[_SECTION]}_{key}_{text}", disabled=True)
+        return state[key]
+    state[_CONTROLS][key] = Control(**{**control.__dict__, "page": page})
+    if key in state and _not_taken(control, state[key]):
+        del state[key]  # kept from when the control took it, as when options depend on another control
+    asked = st.query_params.get_all(key) if key not in state else []
+    if not asked or control.read(asked) is not None:
+        return draw(_BOUND)
+    # Streamlit clamps some bad values and fails on others: the control is drawn without the address for once, at its
+    # default, and the next run takes the value out of the address.
+    shown = control.write(control.default)
+    shown = ", ".join(shown) if isinstance(shown, list) else shown
+    message = _("The link asked for {label} = “{asked}”. It takes {right}; this page shows {shown}.")
+    note = message.format(label=control.label, asked=", ".join(asked)[:40], right=control.right, shown=shown)
+    state[_NOTES][key] = (control.default, note)
+    state.setdefault(_RESETS, {})[key] = control.default
+    return draw({})
+
+
+def settle() -> None:
+    """Run again, once, where the address held values that were not taken."""
+    if st.session_state.get(_RESETS):
+        st.rerun()
+
+
+def _not_taken(control: Control, value: Any) -> bool:
+    if value in (None, []):
+        return False  # nothing chosen
+    text = control.write(value)
+    return control.read(text if isinstance(text, list) else [text]) is None
