@@ -32,8 +32,8 @@ CONTROL = "[data-testid=stNumberInput]"
 # name, app, path, what is waited for, the most that its median should be over hello world's
 VISITS = (
     ("hello world", HELLO, "/", "text=hello", None),
-    ("start page", NAPKIN, "/", ".np-question", TARGET),
-    ("flops_mfu", NAPKIN, "/flops_mfu", ".np-question", None),
+    ("start page", NAPKIN, "/", "h2", TARGET),
+    ("flops_mfu", NAPKIN, "/flops_mfu", "h2", None),
 )
 Times = dict[str, list[float]]
 

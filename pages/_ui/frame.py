@@ -96,8 +96,7 @@ def _turn(label: str, arrow: str, key: str, names: list[str], position: int | No
 
 
 def _show(name: str, one: Section, *, alone: bool) -> None:
-    heading = f'<div class="np-question" role="heading" aria-level="2">{one.question}</div>'
-    st.markdown(heading, unsafe_allow_html=True)
+    st.header(one.question, anchor=False)
     words = prose.text(name, one.name)
     if words:
         st.markdown(words)

@@ -21,7 +21,7 @@ PAGES = [
 _SETTLED = """() => {
   const app = document.querySelector('[data-testid=stApp]');
   const idle = app && app.dataset.testScriptState === 'notRunning' && app.dataset.testConnectionState === 'CONNECTED'
-    && document.querySelector('.np-question') && !document.querySelector('[data-stale=true], [data-testid=stSkeleton]')
+    && document.querySelector('h2') && !document.querySelector('[data-stale=true], [data-testid=stSkeleton]')
     && [...document.querySelectorAll('[data-testid=stVegaLiteChart]')].every(e => e.querySelector('svg, canvas'));
   if (!idle) { window.idleSince = undefined; return false; }
   window.idleSince ??= performance.now();
@@ -161,7 +161,7 @@ class Student:
 
     @property
     def question(self) -> Locator:
-        return self.page.locator(".np-question")
+        return self.page.locator("h2")
 
     @property
     def predicted(self) -> Locator:

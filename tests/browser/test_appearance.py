@@ -35,7 +35,7 @@ CONTRAST = """(selector) => [...document.querySelectorAll(selector)].map(element
   return [element.className + ': ' + element.innerText.slice(0, 30), (high + 0.05) / (low + 0.05)];
 })"""
 TEXTS = (
-    ".np-title, .np-question, .np-label, .np-value, .np-detail, .np-why td, .np-warning, "
+    ".np-title, h2, .np-label, .np-value, .np-detail, .np-why td, .np-warning, "
     ".np-code span, button:not(:disabled) p, label p"
 )
 IS_DARK = "() => getComputedStyle(document.querySelector('.stApp')).colorScheme === 'dark'"
