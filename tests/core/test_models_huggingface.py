@@ -1,13 +1,14 @@
 """The Transformer against Hugging Face's: every preset's parameters, and the same weights giving the same logits."""
 
 import math
-import warnings
 
 import pytest
 import torch
 from einops import rearrange
 
 from core.models import PRESETS, TransformerConfig, TransformerLM, config_from_huggingface, count_parameters
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what transformers warns of while it is imported is not ours
 
 GPT2_TINY = {
     "model_type": "gpt2", "n_embd": 48, "n_layer": 3, "n_head": 4, "vocab_size": 101, "n_positions": 32,
@@ -30,12 +31,10 @@ TINY = {
 
 @pytest.fixture(scope="module")
 def transformers():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import transformers
+    import transformers  # here, so that no other test waits for it
 
-        transformers.logging.set_verbosity_error()
-        yield transformers
+    transformers.logging.set_verbosity_error()
+    return transformers
 
 
 def huggingface_fields(config: TransformerConfig) -> dict:
