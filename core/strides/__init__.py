@@ -1,0 +1,113 @@
+"""Strides: where a tensor's elements lie, and whether an operation is a view, a copy or an error (CS336 §5.2)."""
+
+from core.strides.addresses import (
+    LECTURE_VALUE,
+    Address,
+    TensorWrite,
+    Write,
+    address_of,
+    elements_at,
+    places_used,
+    write_through,
+)
+from core.strides.chains import random_chain
+from core.strides.comparing import compare_bytes, compare_write
+from core.strides.cost import CASES, CostRun, check_cost, compare_cost, measure_cost, moved_bytes, predict_cost
+from core.strides.elementwise import (
+    LECTURE_VALUES,
+    Applied,
+    Elementwise,
+    Mask,
+    NegativeStrides,
+    apply_elementwise,
+    compare_elementwise,
+    compare_mask,
+    negative_strides,
+    triu_mask,
+)
+from core.strides.layout import MAX_DIMS, Layout, contiguous_strides
+from core.strides.matmul import (
+    BatchDim,
+    MatmulShapes,
+    compare_matmul_flops,
+    explain_matmul,
+    torch_matmul_shape,
+)
+from core.strides.merging import Broken, merged_runs, view_strides
+from core.strides.operation import NAMES, SIGNATURES, Operation, usage
+from core.strides.parsing import MAX_OPERATIONS, MAX_TEXT, format_chain, parse_chain, parse_operation, parse_shape
+from core.strides.rules import KINDS, Step, predict, predict_chain
+from core.strides.running import (
+    Disagreement,
+    Ran,
+    base_tensor,
+    compare_chain,
+    disagreements,
+    layout_of,
+    run_chain,
+    shares_storage,
+)
+
+__all__ = [
+    "CASES",
+    "KINDS",
+    "LECTURE_VALUE",
+    "LECTURE_VALUES",
+    "MAX_DIMS",
+    "MAX_OPERATIONS",
+    "MAX_TEXT",
+    "NAMES",
+    "SIGNATURES",
+    "Address",
+    "Applied",
+    "BatchDim",
+    "Broken",
+    "CostRun",
+    "Disagreement",
+    "Elementwise",
+    "Layout",
+    "Mask",
+    "MatmulShapes",
+    "NegativeStrides",
+    "Operation",
+    "Ran",
+    "Step",
+    "TensorWrite",
+    "Write",
+    "address_of",
+    "apply_elementwise",
+    "base_tensor",
+    "check_cost",
+    "compare_bytes",
+    "compare_chain",
+    "compare_cost",
+    "compare_elementwise",
+    "compare_mask",
+    "compare_matmul_flops",
+    "compare_write",
+    "contiguous_strides",
+    "disagreements",
+    "elements_at",
+    "explain_matmul",
+    "format_chain",
+    "layout_of",
+    "measure_cost",
+    "merged_runs",
+    "moved_bytes",
+    "negative_strides",
+    "parse_chain",
+    "parse_operation",
+    "parse_shape",
+    "places_used",
+    "predict",
+    "predict_chain",
+    "predict_cost",
+    "random_chain",
+    "run_chain",
+    "shares_storage",
+    "torch_matmul_shape",
+    "triu_mask",
+    "usage",
+    "view_strides",
+    "write_through",
+]
