@@ -1,0 +1,221 @@
+"""One number in every format, with its error, and beside it what the libraries' own casts make of it."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from core.claims import Comparison, Conditions, Measurement, Prediction, Term
+from core.dtypes.codec import Decoded, decode, round_to, spacing
+from core.dtypes.exact import Exact, read, scientific_text
+from core.dtypes.formats import FLOATS, Format, find
+from core.words import _
+
+ML_DTYPES_NAMES = {
+    "bf16": "bfloat16", "e4m3fn": "float8_e4m3fn", "e5m2": "float8_e5m2", "e4m3fnuz": "float8_e4m3fnuz",
+    "e5m2fnuz": "float8_e5m2fnuz", "e8m0fnu": "float8_e8m0fnu", "e3m2": "float6_e3m2fn", "e2m3": "float6_e2m3fn",
+    "e2m1": "float4_e2m1fn",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """A value in one format: what it becomes and how far off that is.
+
+    ``decoded`` is None where the format has no code for it (NaN in a format without one). ``error`` is what it became
+    minus the value; ``error_ulps`` is its size in the format's spacing at the value, ``relative_error`` its size over
+    the value's. They are None where there is no number on one of the two sides, the relative error also for 0.
+    """
+
+    fmt: Format
+    decoded: Decoded | None
+    error: Fraction | None
+    error_ulps: Fraction | None
+    relative_error: float | None
+    note: str = ""
+
+
+def survey(value: object, formats: Iterable[Format | str] = FLOATS) -> tuple[Rounded, ...]:
+    """What becomes of a value in each format.
+
+    >>> for one in survey("1e-8", ["bf16", "fp16", "e4m3fn"]):
+    ...     print(one.fmt.name, float(one.decoded), f"{float(one.error_ulps):.3f} ULP", f"{one.relative_error:.4f}", one.note)
+    bf16 1.0011717677116394e-08 0.201 ULP 0.0012 rounded
+    fp16 0.0 0.168 ULP 1.0000 underflows to 0
+    e4m3fn 0.0 0.000 ULP 1.0000 underflows to 0
+    """
+    exact = read(value)
+    return tuple(_rounded(exact, find(one) if isinstance(one, str) else one) for one in formats)
+
+
+def _rounded(exact: Exact, fmt: Format) -> Rounded:
+    if exact.kind == "nan" and fmt.nan_code is None:
+        return Rounded(fmt, None, None, None, None, _("has no NaN"))
+    decoded = round_to(exact, fmt)
+    note = _note(exact, decoded)
+    if exact.value is None or decoded.value is None:
+        return Rounded(fmt, decoded, None, None, None, note)
+    error = decoded.value - exact.value
+    ulp = spacing(exact, fmt)
+    assert ulp is not None
+    relative = float(abs(error) / exact.magnitude) if exact.magnitude else None
+    return Rounded(fmt, decoded, error, abs(error) / ulp, relative, note)
+
+
+def _note(exact: Exact, decoded: Decoded) -> str:
+    if exact.kind == "nan":
+        return _("NaN stays NaN")
+    if decoded.kind == "nan":
+        return _("has no sign") if exact.negative and not decoded.fmt.signed else _("overflows to NaN")
+    if decoded.kind == "inf":
+        return _("infinite") if exact.kind == "inf" else _("overflows to infinity")
+    if exact.kind in ("inf", "huge") or (exact.magnitude > decoded.fmt.max_value and decoded.value == exact.value):
+        return _("saturates")
+    assert decoded.value is not None
+    if exact.kind == "tiny":
+        return _("underflows to 0") if not decoded.value else _("has no smaller number")
+    if decoded.value == exact.value:
+        return _("exact")
+    if abs(decoded.value) == decoded.fmt.max_value and exact.magnitude > decoded.fmt.max_value:
+        return _("saturates")
+    if not decoded.value:
+        return _("cut to 0") if decoded.fmt.integer else _("underflows to 0")
+    return _("cut toward 0") if decoded.fmt.integer else _("rounded")
+
+
+@dataclass(frozen=True)
+class LibraryCast:
+    """What a library's own cast from fp64 makes of a value, and the version that made it."""
+
+    library: str
+    version: str
+    decoded: Decoded
+
+
+def torch_cast(value: object, fmt: Format | str) -> LibraryCast | None:
+    """The value as an fp64 tensor cast by torch; None where torch has no such dtype.
+
+    >>> float(torch_cast("1e-8", "bf16").decoded), float(torch_cast(1000, "e4m3fn").decoded)
+    (1.0011717677116394e-08, 448.0)
+    """
+    fmt = find(fmt) if isinstance(fmt, str) else fmt
+    if not fmt.torch_name:
+        return None
+    import torch
+
+    cast = torch.tensor([float(read(value))], dtype=torch.float64).to(getattr(torch, fmt.torch_name))
+    return LibraryCast("torch", str(torch.__version__), decode(_code(cast.view(torch.uint8).tolist()), fmt))
+
+
+def ml_dtypes_cast(value: object, fmt: Format | str) -> LibraryCast | None:
+    """The value as an fp64 array cast by ml_dtypes (JAX's formats); None where it is not installed or has no such one.
+
+    >>> one = ml_dtypes_cast(1000, "e4m3fn")
+    >>> one is None or one.decoded.kind
+    'nan'
+    """
+    fmt = find(fmt) if isinstance(fmt, str) else fmt
+    if fmt.name not in ML_DTYPES_NAMES:
+        return None
+    try:
+        library: Any = importlib.import_module("ml_dtypes")
+    except ImportError:
+        return None
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        cast = np.array([float(read(value))]).astype(getattr(library, ML_DTYPES_NAMES[fmt.name]))
+    return LibraryCast("ml_dtypes", str(library.__version__), decode(_code(cast.view(np.uint8).tolist()), fmt))
+
+
+def library_casts(value: object, fmt: Format | str) -> tuple[LibraryCast, ...]:
+    """The casts of the libraries that are here and have the format; they disagree on e4m3fn's overflow, for one.
+
+    >>> [one.library for one in library_casts(1, "fp16")]
+    ['torch']
+    """
+    casts = (torch_cast(value, fmt), ml_dtypes_cast(value, fmt))
+    return tuple(one for one in casts if one is not None)
+
+
+def _code(little_endian: list[int]) -> int:
+    return int.from_bytes(bytes(little_endian), "little")
+
+
+def compare_cast(value: object, fmt: Format | str) -> tuple[Prediction, Comparison | None, str]:
+    """Our exact rounding beside torch's cast; without a comparison where there is no ratio, and then why, in words.
+
+    The parts of a difference: a number typed as decimal text or a fraction becomes fp64 before torch sees it, and torch
+    casts fp64 to a narrower format by way of fp32, so the number is rounded up to three times.
+
+    >>> prediction, comparison, _why = compare_cast("1.0004882813", "fp16")
+    >>> prediction.value, comparison.measurement.value, [(part.name, part.value) for part in comparison.parts]
+    (1.0009765625, 1.0, [('rounded to fp32 on the way', -0.0009765625)])
+    """
+    fmt = find(fmt) if isinstance(fmt, str) else fmt
+    exact = read(value)
+    quantity = _("value in {name}").format(name=fmt.label)
+    if exact.kind == "nan" and fmt.nan_code is None:
+        unknown = _("{name} has no NaN: every code is a number").format(name=fmt.label)
+        return Prediction(quantity, None, "", unknown, unknown=unknown), None, ""
+    ours = round_to(exact, fmt)
+    prediction = Prediction(
+        quantity, float(ours), "", in_words(ours), source=_("exact rounding to nearest, ties to even")
+    )
+    cast = torch_cast(exact, fmt)
+    if cast is None:
+        return prediction, None, _("torch has no {name}: there is nothing to measure").format(name=fmt.label)
+    theirs = float(cast.decoded)
+    if not (math.isfinite(float(ours)) and math.isfinite(theirs) and float(ours)):
+        same = float(ours) == theirs or (math.isnan(theirs) and math.isnan(float(ours)))
+        message = _("torch {version} gives {value} too") if same else _("torch {version} gives {value}")
+        return prediction, None, message.format(version=cast.version, value=_plain(theirs))
+    conditions = Conditions("cpu", _("torch's cast from fp64"), fmt.label, 1, 0, 1, torch_version=cast.version)
+    measurement = Measurement(quantity, (theirs,), "", conditions)
+    return prediction, Comparison(prediction, measurement, _roundings(exact, fmt)), ""
+
+
+def _roundings(exact: Exact, fmt: Format) -> tuple[Term, ...]:
+    """The steps by which torch comes to its answer, where they change it."""
+    double = float(exact)
+    once, twice = float(round_to(exact, fmt)), float(round_to(double, fmt))
+    single = float(round_to(double, "fp32"))
+    narrow = not fmt.integer and fmt.bits < 32
+    thrice = float(round_to(single, fmt)) if narrow else twice
+    steps = (
+        Term(_("rounded to fp64 first"), twice - once, _("the text is not an fp64 number")),
+        Term(_("rounded to fp32 on the way"), thrice - twice, _("torch casts fp64 to narrow formats through fp32")),
+    )
+    return tuple(step for step in steps if step.value)
+
+
+def in_words(one: Decoded) -> str:
+    """Sign, exponent and significand of a number, or what it is instead.
+
+    >>> in_words(decode(encode(-6.5, "fp16"), "fp16")), in_words(decode(0, "bf16")), in_words(decode(0x7C00, "fp16"))
+    ('− 2^2 × 1.625', '0', '∞')
+    """
+    sign = "− " if one.sign else ""
+    if one.kind == "nan":
+        return "NaN"
+    if one.kind == "inf":
+        return f"{sign}∞"
+    if one.kind == "zero":
+        return f"{sign}0"
+    if one.fmt.integer:
+        return f"{sign}{one.significand}"
+    return f"{sign}2^{one.exponent} × {_plain(float(one.significand))}"
+
+
+def _plain(number: float) -> str:
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "∞" if number > 0 else "−∞"
+    if 1e-4 <= abs(number) < 1e15 or not number:
+        return f"{number:.17g}"
+    return scientific_text(Fraction(number), 6).replace("e", " × 10^")
