@@ -28,7 +28,7 @@ OUTLIER_SHARE, OUTLIER_FACTOR = 1 / 1000, 30.0
 
 @dataclass(frozen=True)
 class BlockFormat:
-    """``element`` numbers in blocks of ``block`` with a ``scale`` each; ``tensor_scale``: an fp32 one above them all."""
+    """``element`` numbers in blocks of ``block`` with a ``scale`` each; ``tensor_scale``: and an fp32 one for all."""
 
     name: str
     element: Format
@@ -78,15 +78,15 @@ BLOCK_FORMATS: dict[str, BlockFormat] = {
 class Quantised:
     """A tensor in a block format: what it decodes to, and what is stored.
 
-    ``values_N`` are dequantised. ``scaled_N`` are the values over their block's scale, before they were rounded;
-    ``scales_B`` are the blocks' scales, the tensor's included. ``packed`` holds the elements' codes, bit by bit, and
+    ``values`` (N) are dequantised. ``scaled`` (N) are the values over their block's scale, before they were rounded;
+    ``scales`` (B) are the blocks' scales, the tensor's included. ``packed`` holds the elements' codes, bit by bit, and
     ``scale_codes`` the scales'; ``stored_bytes`` is what both and the tensor's scale take.
     """
 
     block_format: BlockFormat
-    values_N: Floats
-    scaled_N: Floats
-    scales_B: Floats
+    values: Floats
+    scaled: Floats
+    scales: Floats
     packed: NDArray[np.uint8]
     scale_codes: NDArray[np.uint8]
 
@@ -103,9 +103,9 @@ def quantise(values: Floats, name: str) -> Quantised:
     Raises ValueError for an unknown format, values that are infinite or NaN, and for other than a whole number of
     blocks, at most 262,144 values.
 
-    >>> quantise(np.array([7.0] + 31 * [0.4]), "MXFP4").values_N[:2].tolist()
+    >>> quantise(np.array([7.0] + 31 * [0.4]), "MXFP4").values[:2].tolist()
     [6.0, 0.5]
-    >>> quantise(np.array([7.0] + 31 * [0.4]), "NVFP4").values_N[:2].round(4).tolist()
+    >>> quantise(np.array([7.0] + 31 * [0.4]), "NVFP4").values[:2].round(4).tolist()
     [7.0, 0.5833]
     """
     block_format = BLOCK_FORMATS[one_of(_("a block format"), name, tuple(BLOCK_FORMATS))]
@@ -222,8 +222,8 @@ def block_error(name: str, distribution: str = "normal", count: int = 2**16, see
     """
     x_N = sample(distribution, count, seed)
     done = quantise(x_N, name)
-    error_N, element = done.values_N - x_N, done.block_format.element
-    size_N = np.abs(done.scaled_N)
+    error_N, element = done.values - x_N, done.block_format.element
+    size_N = np.abs(done.scaled)
     small_N = size_N < float(2.0**element.min_exponent)
     over_N = size_N > float(element.max_value)
     power = float(np.sum(x_N**2))
@@ -239,7 +239,7 @@ def block_error(name: str, distribution: str = "normal", count: int = 2**16, see
         rounding=math.sqrt(normal),
         small=math.sqrt(normal + small) - math.sqrt(normal),
         clipped=math.sqrt(normal + small + over) - math.sqrt(normal + small),
-        zero_share=float(np.mean((done.values_N == 0) & (x_N != 0))),
+        zero_share=float(np.mean((done.values == 0) & (x_N != 0))),
         clipped_share=float(np.mean(over_N)),
         stored_bytes=done.stored_bytes,
         count=len(x_N),

@@ -120,8 +120,8 @@ def compare_device_memory(done: DeviceMemory) -> Comparison:
 class MoveRun:
     """A tensor of ``count_bytes`` moved: seconds a call, each measured warm.
 
-    On the CPU ``whole`` is ``clone()`` and ``into_place`` a copy into a tensor that is there already. On a GPU ``whole``
-    is ``.to(device)`` from ordinary host memory, ``into_place`` the same into a tensor that is there already, and
+    On the CPU ``whole`` is ``clone()`` and ``into_place`` a copy into a tensor that is there already. On a GPU
+    ``whole`` is ``.to(device)`` from ordinary host memory, ``into_place`` the same into a tensor that is there already, and
     ``pinned`` that from pinned memory. ``tiny`` is the whole with one byte. ``bytes_per_sec`` is the rate of a large
     copy from pinned memory, None on the CPU, whose rate the calibration knows.
     """

@@ -206,9 +206,7 @@ def custom(
     usual = 2 ** (exponent_bits - 1) - (0 if specials == "fnuz" else 1)
     bias = whole_number(_("the bias"), usual if bias is None else bias, -MAX_BIAS, MAX_BIAS)
     if specials == "ieee" and (mantissa_bits < 1 or exponent_bits < 2):
-        message = _(
-            "infinities and NaNs take the top exponent: 2 exponent bits and 1 mantissa bit at least; received {e} and {m}"
-        )
+        message = _("infinities and NaNs need at least 2 exponent bits and 1 mantissa bit; received {e} and {m}")
         raise ValueError(message.format(e=exponent_bits, m=mantissa_bits))
     if specials == "fnuz" and not signed:
         raise ValueError(_("NaN in the place of -0 needs a sign bit; choose other special values, or a sign"))

@@ -168,7 +168,7 @@ def view_claims() -> tuple[Claim, ...]:
         ("x[:, ::2]", x[:, ::2], base),
         ("torch.zeros(1).expand(1000, 1000)", torch.zeros(1).expand(1000, 1000),
          _("a view with stride 0: one element, shown a million times")),
-        ("x[:1].expand(1000, 1000)", x[:1].expand(1000, 1000), _("a view with stride 0 in its rows, of all of x's storage")),
+        ("x[:1].expand(1000, 1000)", x[:1].expand(1000, 1000), _("a view: stride 0 in its rows, all of x's storage")),
     )  # fmt: skip
     return tuple(
         Claim(code, tuple(one.shape), one.numel() * one.element_size(), one.untyped_storage().nbytes(), why)

@@ -43,7 +43,8 @@ def survey(value: object, formats: Iterable[Format | str] = FLOATS) -> tuple[Rou
     """What becomes of a value in each format.
 
     >>> for one in survey("1e-8", ["bf16", "fp16", "e4m3fn"]):
-    ...     print(one.fmt.name, float(one.decoded), f"{float(one.error_ulps):.3f} ULP", f"{one.relative_error:.4f}", one.note)
+    ...     ulps = float(one.error_ulps)
+    ...     print(one.fmt.name, float(one.decoded), f"{ulps:.3f} ULP", f"{one.relative_error:.4f}", one.note)
     bf16 1.0011717677116394e-08 0.201 ULP 0.0012 rounded
     fp16 0.0 0.168 ULP 1.0000 underflows to 0
     e4m3fn 0.0 0.000 ULP 1.0000 underflows to 0
@@ -196,7 +197,7 @@ def _roundings(exact: Exact, fmt: Format) -> tuple[Term, ...]:
 def in_words(one: Decoded) -> str:
     """Sign, exponent and significand of a number, or what it is instead.
 
-    >>> in_words(decode(encode(-6.5, "fp16"), "fp16")), in_words(decode(0, "bf16")), in_words(decode(0x7C00, "fp16"))
+    >>> in_words(round_to(-6.5, "fp16")), in_words(round_to(0, "bf16")), in_words(round_to("inf", "fp16"))
     ('− 2^2 × 1.625', '0', '∞')
     """
     sign = "− " if one.sign else ""
