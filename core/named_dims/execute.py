@@ -1,0 +1,117 @@
+"""An explanation put to the test: its steps run in torch on arange, beside einops itself."""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from core.named_dims.contraction import OPERAND_NAMES
+from core.named_dims.explain import Explanation
+from core.named_dims.parse import MAX_PATTERN_CHARS
+from core.named_dims.plan import run
+from core.named_dims.sizes import MAX_DIMS, Shape
+from core.words import _
+
+if TYPE_CHECKING:
+    import torch
+
+_WARNINGS = threading.Lock()  # of Python, which keeps one list of filters for all threads
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What torch and einops made of an operation, on tensors that hold 0, 1, 2, …
+
+    ``values`` are einops' own, ``step_values`` those after each step of the plan; ``agrees`` says that the last of
+    them equals einops'. ``shares_storage`` and ``new_bytes`` were read off einops' result by its storage pointer;
+    ``storage_bytes`` are those of all storages, each counted once.
+    """
+
+    inputs: tuple[torch.Tensor, ...]
+    values: torch.Tensor
+    step_values: tuple[torch.Tensor, ...]
+    agrees: bool
+    shares_storage: bool
+    new_bytes: int
+    storage_bytes: int
+
+
+def execute(explanation: Explanation) -> Execution:
+    """Run the plan and einops, and compare them.
+
+    >>> from core.named_dims.explain import explain
+    >>> done = execute(explain("a b -> b a", (2, 3)))
+    >>> done.values.tolist(), done.agrees, done.shares_storage
+    ([[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]], True, True)
+    """
+    import torch
+
+    inputs = numbered(explanation.shapes)
+    after = run(explanation.steps, dict(zip(OPERAND_NAMES, inputs, strict=False)))
+    by_plan = after[-1] if after else inputs[0]
+    by_einops = call_einops(explanation.operation, explanation.pattern.text, inputs, dict(explanation.given))
+    exact = explanation.contraction is None  # the same kernels in the same order
+    agrees = by_plan.shape == by_einops.shape and torch.allclose(
+        by_plan.to(torch.float64), by_einops.to(torch.float64), rtol=0 if exact else 1e-5, atol=0, equal_nan=True
+    )
+    shares = any(shares_storage(by_einops, one) for one in inputs)
+    new_bytes = 0 if shares else by_einops.untyped_storage().nbytes()
+    storage_bytes = sum(one.untyped_storage().nbytes() for one in inputs) + new_bytes
+    return Execution(inputs, by_einops, after, agrees, shares, new_bytes, storage_bytes)
+
+
+def numbered(shapes: Sequence[Shape]) -> tuple[torch.Tensor, ...]:
+    """A tensor of each shape that holds 0, 1, 2, … in fp32."""
+    import torch
+
+    return tuple(torch.arange(math.prod(shape), dtype=torch.float32).reshape(shape) for shape in shapes)
+
+
+def shares_storage(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors lie in one storage: the same object of torch, even where it holds no bytes."""
+    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
+
+
+def call_einops(
+    operation: str, pattern: str, tensors: Sequence[torch.Tensor], sizes: Mapping[str, Any]
+) -> torch.Tensor:
+    """einops' own result. What it raises passes through; its warnings about names are left to the explanation."""
+    import einops
+
+    with _WARNINGS, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if operation == "einsum":
+            einsum: Any = einops.einsum
+            product: torch.Tensor = einsum(*tensors, pattern, **sizes)
+            return product
+        if operation in ("rearrange", "repeat"):
+            moved: torch.Tensor = getattr(einops, operation)(tensors[0], pattern, **sizes)
+            return moved
+        reduced: torch.Tensor = einops.reduce(tensors[0], pattern, operation, **sizes)
+        return reduced
+
+
+def einops_says(operation: str, pattern: str, shapes: Sequence[Shape], sizes: Mapping[str, int]) -> str:
+    """einops' own message about an operation, in its words; empty where it accepts it.
+
+    It is asked with tensors that hold nothing (torch's meta device), and not asked about what is too long to read.
+
+    >>> einops_says("rearrange", "a b -> a", [(2, 3)], {}).splitlines()[-1]
+    " Identifiers only on one side of expression (should be on both): {'b'}"
+    """
+    import torch
+
+    if len(pattern) > MAX_PATTERN_CHARS or any(len(shape) > MAX_DIMS for shape in shapes):
+        return _("einops was not asked: that is too long to be read")
+    try:
+        tensors = [torch.empty(shape, dtype=torch.float32, device="meta") for shape in shapes]
+        if operation != "einsum" and len(tensors) != 1:
+            return _("einops was not asked: this operation takes one tensor")
+        call_einops(operation, pattern, tensors, sizes)
+    except Exception as refused:  # einops passes on what Python and torch raise, of any kind
+        return f"{type(refused).__name__}: {refused}"
+    return ""
