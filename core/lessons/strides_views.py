@@ -3,7 +3,7 @@
 Shapes: R rows, C columns; B, S batch dimensions; N entries; M, K, L matrix dimensions.
 """
 # Written as torch code is written.
-# mypy: disable-error-code="no-untyped-call"
+# mypy: disable-error-code="no-untyped-call, return-value"
 
 from __future__ import annotations
 

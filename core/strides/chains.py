@@ -139,8 +139,8 @@ def _as_strided(generator: random.Random, x: Layout) -> tuple[Any, ...]:
     strides: tuple[int, ...] = tuple(generator.randint(0, 4) for _ in shape)
     if generator.random() < 0.3:
         strides = contiguous_strides(shape)
-    offset = generator.choice((None, 0, generator.randint(0, max(1, x.storage_size // 2))))
-    return shape, strides, offset
+    offset: tuple[int, ...] = generator.choice(((), (0,), (generator.randint(0, max(1, x.storage_size // 2)),)))
+    return (shape, strides, *offset)
 
 
 def _flip(generator: random.Random, x: Layout) -> tuple[int, ...]:

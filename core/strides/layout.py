@@ -80,7 +80,7 @@ class Layout:
     @property
     def is_channels_last(self) -> bool:
         """Four dimensions (N, C, H, W) that lie in storage as N, H, W, C."""
-        return self.dim == 4 and (self.numel == 0 or self._is_packed_in_order((1, 3, 2, 0)))
+        return self.dim == 4 and self._is_packed_in_order((1, 3, 2, 0))
 
     @property
     def is_dense(self) -> bool:

@@ -163,8 +163,8 @@ def _error(a: Shape, b: Shape, k_a: int | None, k_b: int | None, batch: Sequence
     for place, one in enumerate(batch):
         if not one.fits:
             message = _(
-                "the batch dimensions do not fit: {a} in a meets {b} in b, {back} from the end. Sizes must be equal, or "
-                "one of them 1 or absent."
+                "the batch dimensions do not fit: {a} in a meets {b} in b, {back} from the end. Sizes must be equal, "
+                "or one of them 1 or absent."
             )
             return message.format(a=one.a, b=one.b, back=len(batch) - place + 2)
     return ""

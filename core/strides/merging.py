@@ -70,7 +70,7 @@ def view_strides(shape: Sequence[int], strides: Sequence[int], new_shape: Sequen
             taken *= new_shape[new_dim]
             new_dim -= 1
         if taken != run:
-            return _broken(shape, strides, d, new_dim + 1, new_shape[new_dim + 1])
+            return _broken(shape, strides, d, new_shape, new_dim + 1)
         if d:
             step, run, taken = strides[d - 1], 1, 1
     return tuple(new_strides)
@@ -94,17 +94,18 @@ def merged_runs(shape: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int
     return tuple(reversed(runs))
 
 
-def _broken(shape: Sequence[int], strides: Sequence[int], d: int, new_dim: int, new_size: int) -> Broken:
-    """The run from d on does not merge with d − 1. Sizes of 1 merge with anything, so neither of the pair is one."""
+def _broken(shape: Sequence[int], strides: Sequence[int], d: int, new_shape: Sequence[int], new_dim: int) -> Broken:
+    """The run from d on does not merge with d − 1. Sizes of 1 merge with anything: none of the three is one."""
     inner = next(one for one in range(d, len(shape)) if shape[one] != 1)
+    crossing = next(one for one in range(new_dim, len(new_shape)) if new_shape[one] != 1)
     return Broken(
         outer=d - 1,
         inner=inner,
-        new_dim=new_dim,
+        new_dim=crossing,
         needed=shape[inner] * strides[inner],
         outer_size=shape[d - 1],
         outer_stride=strides[d - 1],
         inner_size=shape[inner],
         inner_stride=strides[inner],
-        new_size=new_size,
+        new_size=new_shape[crossing],
     )

@@ -58,8 +58,8 @@ NAMES = tuple(SIGNATURES)
 class Operation:
     """An operation of a chain.
 
-    ``args`` is plain data: numbers; for ``index`` the items described above; for ``as_strided`` sizes, strides and
-    an offset (None: the tensor's own). ``plain`` can go through JSON and back by ``of``.
+    ``args`` is plain data: numbers; for ``index`` the items described above; for ``as_strided`` sizes, strides and,
+    where it is not the tensor's own, an offset. ``plain`` can go through JSON and back by ``of``.
 
     >>> Operation("transpose", (0, 1)).text, Operation("index", ((None, None, 2), 1)).text
     ('transpose(0, 1)', '[::2, 1]')
@@ -97,7 +97,7 @@ class Operation:
         """As it is written in a chain."""
         if self.name == "index":
             return f"[{', '.join(map(_item_text, self.args))}]"
-        return f"{self.name}({', '.join(_argument_text(one) for one in self.args if one is not None)})"
+        return f"{self.name}({', '.join(map(_argument_text, self.args))})"
 
 
 def usage(name: str) -> str:
@@ -115,9 +115,8 @@ def _fits(name: str, args: tuple[Any, ...]) -> bool:
     if name == "index":
         return all(map(_is_item, args)) and sum(map(_is_pick, args)) <= 1 and args.count("...") <= 1
     if name == "as_strided":
-        return all(isinstance(one, tuple) and all(map(_is_whole, one)) for one in args[:2]) and all(
-            one is None or _is_whole(one) for one in args[2:]
-        )
+        extents = all(isinstance(one, tuple) and all(map(_is_whole, one)) for one in args[:2])
+        return extents and all(map(_is_whole, args[2:]))
     return all(map(_is_whole, args))
 
 

@@ -159,7 +159,7 @@ def diagonal(x: Layout, args: Sequence[int]) -> Viewed:
 
 def as_strided(x: Layout, args: Sequence[Any]) -> Viewed:
     shape, strides = args[0], args[1]
-    offset = x.offset if len(args) < 3 or args[2] is None else args[2]
+    offset = args[2] if len(args) > 2 else x.offset
     if len(shape) != len(strides):
         message = _("as many sizes as strides, please: {sizes} and {strides}")
         raise Refused(message.format(sizes=len(shape), strides=len(strides)))
