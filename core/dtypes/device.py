@@ -121,9 +121,9 @@ class MoveRun:
     """A tensor of ``count_bytes`` moved: seconds a call, each measured warm.
 
     On the CPU ``whole`` is ``clone()`` and ``into_place`` a copy into a tensor that is there already. On a GPU
-    ``whole`` is ``.to(device)`` from ordinary host memory, ``into_place`` the same into a tensor that is there already, and
-    ``pinned`` that from pinned memory. ``tiny`` is the whole with one byte. ``bytes_per_sec`` is the rate of a large
-    copy from pinned memory, None on the CPU, whose rate the calibration knows.
+    ``whole`` is ``.to(device)`` from ordinary host memory, ``into_place`` a copy of it into a tensor that is there,
+    and ``pinned`` that from pinned memory. ``tiny`` is the whole with one byte. ``bytes_per_sec`` is the rate of a
+    large copy from pinned memory, None on the CPU, whose rate the calibration knows.
     """
 
     count_bytes: int

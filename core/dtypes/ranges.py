@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,6 +10,7 @@ from functools import lru_cache
 
 from core.dtypes.codec import decode
 from core.dtypes.formats import FLOATS, FORMATS, Format, find, two_to
+from core.words import _
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ def thresholds(fmt: Format | str) -> Thresholds:
     """
     fmt = find(fmt) if isinstance(fmt, str) else fmt
     if fmt.integer:
-        raise ValueError(f"{fmt.name} is an integer: it has no smallest normal number, and overflows by one")
+        message = _("{name} is an integer: it has no smallest normal number, and overflows by one")
+        raise ValueError(message.format(name=fmt.name))
     has_zero = fmt.subnormals
     first = decode(1 if has_zero else 0, fmt).value
     last_exponent = decode(fmt.max_code, fmt).exponent
@@ -144,8 +147,6 @@ def _number_line(fmt: Format) -> NumberLine:
 
 def _log2(value: Fraction | None) -> float:
     """log2 of a number that may be too large or too small for a float."""
-    import math
-
     assert value
     order = value.numerator.bit_length() - value.denominator.bit_length()
     return order + math.log2(value / two_to(order))

@@ -15,7 +15,7 @@ import numpy as np
 from core.checks import one_of, whole_number
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
 from core.dtypes.arrays import Floats
-from core.dtypes.formats import FORMATS, Format
+from core.dtypes.formats import FORMATS, Format, two_to
 from core.dtypes.ranges import thresholds
 from core.words import _
 
@@ -68,10 +68,11 @@ def predict_shares(name: str, mean_log2: int = -20, spread_log2: int = 5, scale_
 
 
 def _edges(fmt: Format) -> tuple[float, float, float]:
-    """log2 of where zero ends, where normal numbers begin, and where the format overflows."""
+    """log2 of where zero ends, where numbers become normal (half a spacing below), and where the format overflows."""
     one = thresholds(fmt)
     assert one.rounds_to_zero is not None
-    return math.log2(one.rounds_to_zero), math.log2(one.smallest_normal), math.log2(one.overflows_from)
+    normal = one.smallest_normal - two_to(fmt.min_exponent - fmt.mantissa_bits) / 2
+    return math.log2(one.rounds_to_zero), math.log2(normal), math.log2(one.overflows_from)
 
 
 def _normal_below(z: float) -> float:

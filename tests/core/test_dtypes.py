@@ -1,0 +1,301 @@
+"""Codes, exact numbers, neighbours, and one number in every format: brute force in Fractions, torch, properties."""
+
+import itertools
+import math
+import struct
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core import dtypes
+
+SMALL = [name for name in dtypes.FLOATS if dtypes.FORMATS[name].bits <= 8]
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+# Formats of one's own with few enough codes to try them all.
+FREE = st.builds(
+    lambda e, m, specials, shift: dtypes.custom(e, m, 2 ** (e - 1) + shift, specials),
+    st.integers(2, 4), st.integers(1, 4), st.sampled_from(dtypes.SPECIALS), st.integers(-9, 9),
+)  # fmt: skip
+
+
+def finite(fmt):
+    """Every finite number of a format, with its code, -0 left out."""
+    numbers = [dtypes.decode(code, fmt) for code in range(2**fmt.bits)]
+    return [one for one in numbers if one.value is not None and not (one.kind == "zero" and one.sign)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(FREE, st.fractions(-600, 600, max_denominator=10**6))
+def test_rounding_is_the_nearest_of_all_numbers_and_of_two_the_even(fmt, value):
+    limit = dtypes.thresholds(fmt)
+    beyond = abs(value) > limit.overflows_from or (abs(value) == limit.overflows_from and limit.overflow_includes_it)
+    code = dtypes.encode(value, fmt)
+    if beyond:
+        kinds = {"infinity": "inf", "nan": "nan"}
+        one = dtypes.decode(code, fmt)
+        assert one.kind == kinds.get(fmt.overflow, one.kind)
+        assert one.value is None or abs(one.value) == limit.largest
+        return
+    numbers = finite(fmt)
+    distance = min(abs(one.value - value) for one in numbers)
+    nearest = [one for one in numbers if abs(one.value - value) == distance]
+    best = nearest[0] if len(nearest) == 1 else next(one for one in nearest if one.code % 2 == 0)
+    assert dtypes.decode(code, fmt).value == best.value
+
+
+@settings(max_examples=60, deadline=None)
+@given(FREE)
+def test_codes_grow_with_their_numbers_and_neighbours_are_next(fmt):
+    numbers = sorted(finite(fmt), key=lambda one: one.value)
+    assert len({one.value for one in numbers}) == len(numbers) == dtypes.thresholds(fmt).count
+    for low, high in itertools.pairwise(numbers):
+        assert dtypes.neighbour(low.code, fmt, +1) == high.code
+        assert dtypes.neighbour(high.code, fmt, -1) == low.code
+    top = dtypes.neighbour(numbers[-1].code, fmt, +1)
+    assert (top is None) == (fmt.infinity_code is None)
+    assert top is None or dtypes.decode(top, fmt).kind == "inf"
+    assert dtypes.neighbour(fmt.infinity_code or fmt.max_code, fmt, +1) is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(FINITE, st.sampled_from(["fp64", "fp32", "fp16"]))
+def test_neighbours_are_numpys_nextafter(value, name):
+    kind = getattr(torch, dtypes.FORMATS[name].torch_name)
+    here = torch.tensor(value, dtype=torch.float64).to(kind)
+    code = dtypes.encode(float(here.double()), name)
+    for step in (1, -1):
+        moved = dtypes.neighbour(code, name, step)
+        with np.errstate(over="ignore"):
+            after = np.nextafter(here.numpy(), np.array(step * math.inf, here.numpy().dtype))
+        if moved is not None:
+            assert float(dtypes.decode(moved, name)) == float(after)
+
+
+def test_every_bf16_number_has_its_neighbours():
+    codes = np.arange(0x7F80, dtype=np.uint16)
+    assert [dtypes.neighbour(int(code), "bf16", +1) for code in codes] == (codes + 1).tolist()
+    assert [dtypes.neighbour(int(code) | 0x8000, "bf16", +1) for code in codes[1:]] == [
+        0x8000 | (int(code) - 1) if code > 1 else 0 for code in codes[1:]
+    ]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_bits_fields_and_the_formula_of_every_narrow_code(name):
+    fmt = dtypes.FORMATS[name]
+    for code in range(2**fmt.bits):
+        one = dtypes.decode(code, fmt)
+        assert "".join(one.fields) == one.bits == f"{code:0{fmt.bits}b}"
+        assert [len(field) for field in one.fields] == [int(fmt.signed), fmt.exponent_bits, fmt.mantissa_bits]
+        if one.value is not None:
+            assert one.value == (-1) ** one.sign * Fraction(2) ** one.exponent * one.significand
+            assert (1 <= one.significand < 2) == (one.kind == "normal")
+        for position in range(fmt.bits):
+            flipped = dtypes.flip(code, fmt, position)
+            assert bin(flipped ^ code).count("1") == 1
+            assert dtypes.flip(flipped, fmt, position) == code
+
+
+def test_the_lectures_formats():
+    widths = {"fp32": (1, 8, 23), "fp16": (1, 5, 10), "bf16": (1, 8, 7), "e4m3fn": (1, 4, 3), "e5m2": (1, 5, 2)}
+    for name, (sign, exponent, mantissa) in widths.items():
+        fmt = dtypes.FORMATS[name]
+        assert (int(fmt.signed), fmt.exponent_bits, fmt.mantissa_bits) == (sign, exponent, mantissa)
+    assert [float(dtypes.decode(code, "e2m1")) for code in range(16)] == [
+        0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6,
+    ]  # fmt: skip
+
+
+def test_the_lectures_small_number():
+    assert dtypes.round_to("1e-8", "fp16").kind == "zero"
+    bf16 = dtypes.round_to("1e-8", "bf16")
+    assert dtypes.scientific_text(bf16.value) == "1.001171767711639404296875e-8"
+    assert dtypes.decimal_text(bf16.value) == "0.00000001001171767711639404296875"
+    assert float(bf16) == torch.tensor(1e-8).bfloat16().double().item()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.1", Fraction(1, 10)), ("-1/3", Fraction(-1, 3)), ("1e-8", Fraction(1, 10**8)), ("0x1.8p3", 12),
+        ("0x.8P-1", Fraction(1, 4)), ("2^-25", Fraction(1, 2**25)), ("1.5*2^3", 12), ("3 × 10^-2", Fraction(3, 100)),
+        ("−2", -2), (" 1_000.5 ", Fraction(2001, 2)), (".5", Fraction(1, 2)), ("5.", 5), ("1e+3", 1000), ("+7", 7),
+        ("0.1/0.3", Fraction(1, 3)), ("-2^-3", Fraction(-1, 8)), ("2**10", 1024),
+    ],
+)  # fmt: skip
+def test_text_is_read_exactly(text, value):
+    assert dtypes.read(text).value == value
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.floats(allow_nan=False))
+def test_a_float_and_its_texts_are_the_same_number(value):
+    code = dtypes.encode(value, "fp64")
+    assert code == struct.unpack("<Q", struct.pack("<d", value))[0]
+    assert float(dtypes.decode(code, "fp64")) == value
+    for text in (repr(value), value.hex() if math.isfinite(value) else str(value)):
+        assert dtypes.encode(text, "fp64") == code
+    if math.isfinite(value) and value:
+        exact = dtypes.decode(code, "fp64").value
+        for text in (dtypes.decimal_text(exact), dtypes.scientific_text(exact)):
+            assert dtypes.read(text).value == exact
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", ".", "e5", "1e", "0x", "0x1F", "0x1.8", "1/0", "1/2/3", "nan/2", "٣", "１", "1,5", "abc", "1e5e5", "--1",
+     "1 +1j", "__import__('os')", "2^1e9", "½", "0b101", "1/1e999999999", "inf/inf", "\x00", "1\n2x"],
+)  # fmt: skip
+def test_what_is_no_number_is_refused_in_words(text):
+    with pytest.raises(ValueError, match="is not a number; write for example 0.1"):
+        dtypes.read(text)
+
+
+@pytest.mark.parametrize("value", [True, None, [1], 1j, b"1", object()])
+def test_other_kinds_of_things_are_refused(value):
+    with pytest.raises(ValueError, match="is not a number"):
+        dtypes.encode(value, "fp16")
+
+
+def test_long_text_is_refused_by_its_length():
+    with pytest.raises(ValueError, match="1,600 characters at most; received 200,000"):
+        dtypes.read("1" * 200_000)
+    assert dtypes.encode("0." + "0" * 1000 + "1", "fp64") == 0
+    assert dtypes.encode("1" * 1600, "fp64") == dtypes.encode(math.inf, "fp64")
+
+
+@pytest.mark.parametrize("exponent", ["999999999", "9" * 1000, "1" + "0" * 500])
+def test_huge_exponents_are_answered_at_once(exponent):
+    for name in dtypes.FLOATS:
+        assert dtypes.encode(f"1e{exponent}", name) == dtypes.encode(Fraction(2**3000), name)
+        assert dtypes.encode(f"1e-{exponent}", name) == dtypes.encode(Fraction(1, 2**5000), name)
+        assert dtypes.encode(f"0x1p{exponent}", name) == dtypes.encode(Fraction(2**3000), name)
+    assert dtypes.encode(f"-2^-{exponent}", "fp16") == 0x8000
+    assert dtypes.encode(f"0e{exponent}", "fp16") == 0
+    assert [one.note for one in dtypes.survey(f"1e{exponent}", ["fp32", "e4m3fn", "e4m3fnuz", "int8"])] == [
+        "overflows to infinity", "saturates", "overflows to NaN", "saturates",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", dtypes.FLOATS)
+def test_minus_zero_infinities_and_nan(name):
+    fmt = dtypes.FORMATS[name]
+    minus = dtypes.decode(dtypes.encode("-0", fmt), fmt)
+    assert minus.value == (2**-127 if name == "e8m0fnu" else 0)
+    assert bool(minus.sign) == (fmt.signed and fmt.specials != "fnuz")
+    for text, sign in (("inf", 0), ("-inf", 1)):
+        one = dtypes.round_to(text, fmt)
+        assert one.kind == ("inf" if fmt.infinity_code is not None else "nan" if fmt.overflow == "nan" else "normal")
+        assert one.kind == "nan" or one.sign == sign
+    if fmt.nan_code is not None:
+        assert dtypes.round_to("nan", fmt).kind == "nan"
+        assert math.isnan(float(dtypes.round_to(math.nan, fmt)))
+
+
+def test_the_overflow_rule_can_be_chosen_where_the_format_allows_it():
+    assert dtypes.round_to(500, "e4m3fn").value == 448
+    assert dtypes.round_to(500, "e4m3fn", "nan").kind == "nan"
+    assert dtypes.round_to(464, "e4m3fn", "nan").value == 448  # a tie, and 448 is even
+    assert dtypes.round_to(1e6, "e5m2", "saturate").value == 57344
+    with pytest.raises(ValueError, match="e2m1 has no infinity; choose saturate"):
+        dtypes.encode(7, "e2m1", "infinity")
+    with pytest.raises(ValueError, match="overflow must be one of"):
+        dtypes.encode(7, "e2m1", "wrap")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [((0, 3), "exponent bits must be a whole number from 1"), ((12, 3), "exponent bits"), ((4, 53), "mantissa bits"),
+     ((4, 3, 5000), "the bias"), ((4, 0), "need at least 2 exponent bits and 1 mantissa bit"),
+     ((4, 3, None, "none"), "special values must be one of")],
+)  # fmt: skip
+def test_a_format_that_cannot_be_is_refused(arguments, wrong):
+    with pytest.raises(ValueError, match=wrong):
+        dtypes.custom(*arguments)
+
+
+def test_a_wide_format_of_ones_own_reaches_beyond_fp64():
+    fmt = dtypes.custom(11, 52, 2047)
+    smallest = dtypes.decode(1, fmt)
+    assert smallest.value == Fraction(1, 2 ** (2046 + 52))
+    assert float(smallest) == 0
+    assert dtypes.read(dtypes.scientific_text(smallest.value)).value == smallest.value
+    largest = dtypes.custom(11, 52, -2047)
+    assert float(dtypes.decode(largest.max_code, largest)) == math.inf
+
+
+@settings(max_examples=100, deadline=None)
+@given(FINITE.filter(bool), st.sampled_from(dtypes.FLOATS))
+def test_the_error_is_within_half_a_unit_in_the_last_place(value, name):
+    (one,) = dtypes.survey(value, [name])
+    if one.error is None or abs(Fraction(value)) > one.fmt.max_value or name == "e8m0fnu":
+        return
+    assert one.error_ulps <= Fraction(1, 2)
+    assert one.relative_error == float(abs(one.error) / abs(Fraction(value)))
+    ulp = dtypes.spacing(value, name)
+    if one.fmt.max_value > abs(one.decoded.value) >= abs(Fraction(value)) and one.decoded.kind == "normal":
+        above = dtypes.decode(dtypes.neighbour(one.decoded.code, name, 1 if value > 0 else -1), name)
+        assert above.value is None or abs(above.value - one.decoded.value) in (ulp, 2 * ulp)
+
+
+@pytest.mark.parametrize(
+    "value", ["0.1", "1e-8", "1/3", "-448.5", "65520", "1e5", "nan", "-inf", "-0", "2^-149", "1e30", "464.1"]
+)
+@pytest.mark.parametrize("name", [name for name in dtypes.FLOATS if dtypes.FORMATS[name].torch_name])
+def test_the_card_says_what_torch_says(value, name):
+    prediction, comparison, why = dtypes.compare_cast(value, name)
+    torchs = torch.tensor([float(dtypes.read(value))], dtype=torch.float64).to(
+        getattr(torch, dtypes.FORMATS[name].torch_name)
+    ).double().item()  # fmt: skip
+    if comparison is not None:
+        assert comparison.measurement.value == torchs
+        assert comparison.unexplained == 0
+    else:
+        assert why.startswith("torch ")
+        negative = name == "e8m0fnu" and value == "-448.5"  # torch drops the sign
+        assert why.endswith(" too") != negative
+        assert prediction.value == torchs or math.isnan(prediction.value)
+
+
+def test_rounding_twice_is_named():
+    _prediction, comparison, _why = dtypes.compare_cast("1.0004882813", "fp16")
+    assert [(part.name, part.value) for part in comparison.parts] == [("rounded to fp32 on the way", -(2.0**-10))]
+    assert comparison.unexplained == 0
+    _prediction, comparison, _why = dtypes.compare_cast("1.000488281250000000001", "fp16")
+    assert [part.name for part in comparison.parts] == ["rounded to fp64 first"]
+
+
+def test_the_libraries_disagree_about_overflow():
+    casts = {one.library: one for one in dtypes.library_casts(1000, "e4m3fn")}
+    assert casts["torch"].decoded.value == 448
+    assert casts["torch"].version == torch.__version__
+    assert casts["ml_dtypes"].decoded.kind == "nan"
+    assert dtypes.torch_cast(1, "e2m1") is None
+    assert [one.library for one in dtypes.library_casts(5, "e2m1")] == ["ml_dtypes"]
+
+
+def test_integers_are_cut_toward_zero():
+    values = [0.5, -0.5, 2.7, -2.7, 100.99, -128.0]
+    ours = [int(dtypes.round_to(value, "int8").value) for value in values]
+    assert ours == torch.tensor(values).to(torch.int8).tolist()
+    assert dtypes.round_to(300, "int8").value == 127
+    assert dtypes.round_to(-1, "uint8").value == 0
+    with pytest.raises(ValueError, match="no NaN"):
+        dtypes.encode("nan", "int8")
+
+
+@pytest.mark.parametrize("code", [-1, 2**16, 1.5, "1", True])
+def test_a_code_out_of_range_is_refused(code):
+    with pytest.raises(ValueError, match="a code of fp16 must be a whole number from 0 to 65,535"):
+        dtypes.decode(code, "fp16")
+
+
+def test_bits_and_rounding_need_no_torch():
+    script = "import sys; from core import dtypes; dtypes.survey('0.1'); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
