@@ -11,10 +11,10 @@ import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from core.named_dims.layout import contiguous_strides
 from core.named_dims.parse import MAX_OPERANDS
 from core.named_dims.plan import Builder, Step
 from core.named_dims.sizes import Shape, Solved
+from core.strides.layout import contiguous_strides
 from core.words import _
 
 OPERAND_NAMES = ("x", "y", "z", "w", "v", "u")

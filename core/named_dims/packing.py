@@ -121,7 +121,7 @@ def explain_unpack(pattern: str, shape: Shape, packed_shapes: Sequence[Shape]) -
     axis, total = len(before), shape[len(before)]
     rest = total - sum(length for length in lengths if length != -1)
     if rest < 0 or (rest > 0 and -1 not in lengths):
-        message = _("the shapes hold {sum} along *, the tensor has {total}: with one -1 they would always fit")
+        message = _("the shapes hold {sum} along *, the tensor has {total}")
         raise ValueError(message.format(sum=total - rest, total=total))
     outer = math.prod(shape[:axis]) * math.prod(shape[axis + 1 :])
     cuts, pieces = [0], []

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.named_dims.layout import contiguous_strides, reshaped_strides, unmergeable
 from core.named_dims.parse import REDUCTIONS
 from core.named_dims.sizes import ELEMENT_BYTES, Keys, Shape, Solved, check_elements
+from core.strides.layout import contiguous_strides
+from core.strides.merging import Broken, view_strides
 from core.words import _
 
 if TYPE_CHECKING:
@@ -102,9 +103,12 @@ class Builder:
         if strides is None:
             self.add("reshape", shape, name, shape, axes, None, None)
             return
-        after = reshaped_strides(before, strides, shape)
-        why = "" if after is not None else self._why_copied(name, axes)
-        self.add("reshape", shape, name, shape, axes, after or contiguous_strides(shape), after is not None, why=why)
+        after = view_strides(before, strides, shape)
+        if isinstance(after, Broken):
+            why = _why_copied(after, self.axes[name])
+            self.add("reshape", shape, name, shape, axes, contiguous_strides(shape), False, why=why)
+        else:
+            self.add("reshape", shape, name, shape, axes, after, True)
 
     def permute(self, name: str, order: Sequence[int]) -> None:
         shape, axes, strides = self.shapes[name], self.axes[name], self.strides[name]
@@ -124,26 +128,15 @@ class Builder:
             flops=flops, why=_("a result that is computed is new"),
         )  # fmt: skip
 
-    def _why_copied(self, name: str, merged: Keys) -> str:
-        """Which two axes cannot be merged, in words."""
-        strides = self.strides[name]
-        assert strides is not None
-        sizes = dict(zip(self.axes[name], zip(self.shapes[name], strides, strict=True), strict=True))
-        for group in merged:
-            parts = [(key,) for key in group if (key,) in sizes]
-            pair = unmergeable([sizes[part][0] for part in parts], [sizes[part][1] for part in parts])
-            if pair is not None:
-                (outer,), (inner,) = parts[pair[0]], parts[pair[1]]
-                repeated = next((key for key in (outer, inner) if sizes[key,][1] == 0), None)
-                if repeated is not None:
-                    message = _("“{name}” repeats elements without storing them: merged, each needs a place of its own")
-                    return message.format(name=label(repeated))
-                reach = sizes[inner,][0] * sizes[inner,][1]
-                message = _(
-                    "“{outer}” and “{inner}” do not lie one inside the other: {outer} steps by {step}, not {reach}"
-                )
-                return message.format(outer=label(outer), inner=label(inner), step=sizes[outer,][1], reach=reach)
-        return _("the elements do not lie in this order")
+
+def _why_copied(broken: Broken, axes: Keys) -> str:
+    """Which two axes cannot be merged, in words."""
+    outer, inner = (label(axes[dim][-1]) if axes[dim] else "1" for dim in (broken.outer, broken.inner))
+    if 0 in (broken.outer_stride, broken.inner_stride):
+        message = _("“{name}” repeats elements without storing them: merged, each needs a place of its own")
+        return message.format(name=outer if broken.outer_stride == 0 else inner)
+    message = _("“{outer}” and “{inner}” do not lie one inside the other: {outer} steps by {step}, not {needed}")
+    return message.format(outer=outer, inner=inner, step=broken.outer_stride, needed=broken.needed)
 
 
 def label(key: str) -> str:

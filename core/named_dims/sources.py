@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.named_dims.explain import Explanation
-from core.named_dims.layout import contiguous_strides
+from core.strides.layout import contiguous_strides
 from core.words import _
 
 MAX_SOURCES = 20_000

@@ -11,7 +11,7 @@ import torch
 
 from core import lesson, named_dims
 from core.lessons import einops_playground as lessons
-from core.named_dims import contraction, layout, parse
+from core.named_dims import contraction, parse
 from core.named_dims.sizes import solve_einsum
 
 # The examples of einops' own documentation (docstrings of einops 0.8.2): operation, pattern, shapes, sizes, shape.
@@ -253,24 +253,6 @@ def test_the_plan_names_every_shape():
     assert nothing.steps == ()
     assert nothing.is_view
     assert nothing.code.startswith("x  # nothing")
-
-
-def test_strides_of_a_reshape_are_torchs():
-    cases = [
-        ((2, 3, 4), (0, 1, 2), (4, 6)),
-        ((2, 3, 4), (1, 0, 2), (3, 8)),
-        ((2, 1, 4), (2, 1, 0), (8,)),
-        ((6, 4), (1, 0), (2, 2, 6)),
-        ((2, 3, 4), (2, 0, 1), (4, 6)),
-        ((), (), (1, 1)),
-    ]
-    for shape, order, new in cases:
-        x = torch.arange(math.prod(shape)).reshape(shape).permute(order)
-        ours = layout.reshaped_strides(tuple(x.shape), x.stride(), new)
-        try:
-            assert ours == x.view(new).stride()
-        except RuntimeError:
-            assert ours is None
 
 
 def test_the_order_of_a_contraction():
@@ -528,6 +510,13 @@ def test_a_pack_that_cannot_be(pattern, shapes, words):
 def test_an_unpack_that_cannot_be(shape, wanted, words):
     with pytest.raises(ValueError, match=words):
         named_dims.explain_unpack("i *", shape, wanted)
+
+
+def test_what_einops_hands_out_twice_is_refused():
+    pieces = einops.unpack(torch.arange(1), [(), (-1,), ()], "*")
+    assert [one.tolist() for one in pieces] == [0, [], 0]  # one element, handed out twice
+    with pytest.raises(ValueError, match="hold 2 along \\*, the tensor has 1"):
+        named_dims.explain_unpack("*", (1,), [(), (-1,), ()])
 
 
 def test_parse_shape_says_what_does_not_fit():

@@ -71,7 +71,7 @@ def agree(operation, pattern, shapes, sizes):
         if step.is_view is not None:
             assert named_dims.shares_storage(after, tensors[step.sources[0]]) == step.is_view
         if step.strides is not None and after.numel():
-            real = [dim for dim, size in enumerate(step.shape) if size > 1]
+            real = [dim for dim, size in enumerate(step.shape) if size > 1]  # a size of 1 may have any stride
             assert [after.stride()[dim] for dim in real] == [step.strides[dim] for dim in real]
         tensors[step.target] = after
     return done
@@ -246,6 +246,8 @@ def test_unpacking_agrees_with_einops(shape, wanted, fitting):
     tensor = named_dims.numbered([shape])[0]
     # A tensor of no elements can be cut at wrong places: every reshape of nothing into nothing succeeds.
     assume(tensor.numel() or not shape)
+    # Where more is wanted than there is, beside a -1, einops gives some elements twice (see the test of refusals).
+    assume(not shape or sum(math.prod(one) for one in wanted if -1 not in one) <= shape[-1])
     try:
         theirs = einops.unpack(tensor, list(wanted), pattern)
     except Exception:
@@ -289,6 +291,7 @@ def test_the_sources_of_every_cell_give_its_value(case):
     assert len(found) == len(values)
     for value, one in zip(values, found, strict=True):
         (cells,) = one.cells
+        assume(operation != "prod" or len(cells) < 16)  # beyond it fp32 overflows, and 0 · inf is NaN
         # einops passes the tensor on as it is where no axis is left to reduce, for any and all too
         made = functions[operation](cells) if done.gone else cells[0]
         assert made == pytest.approx(value, rel=1e-5, nan_ok=True)
