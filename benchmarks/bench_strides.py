@@ -43,7 +43,7 @@ def main() -> list[Row]:
         ("a chain predicted and run", seconds / CHAINS * 1e6, "µs", ""),
     ]
     for kind, count in sorted(outcomes(CHAINS // 10, SEED).items()):
-        rows.append((f"steps that are a {kind}, in a tenth of them", count, "steps", ""))
+        rows.append((f"steps of kind {kind}, in a tenth of them", count, "steps", ""))
     return rows
 
 

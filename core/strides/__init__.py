@@ -11,7 +11,7 @@ from core.strides.addresses import (
     write_through,
 )
 from core.strides.chains import random_chain
-from core.strides.comparing import compare_bytes, compare_write
+from core.strides.comparing import compare_bytes, compare_flip, compare_place, compare_write
 from core.strides.cost import CASES, CostRun, check_cost, compare_cost, measure_cost, moved_bytes, predict_cost
 from core.strides.elementwise import (
     LECTURE_VALUES,
@@ -35,7 +35,16 @@ from core.strides.matmul import (
 )
 from core.strides.merging import Broken, merged_runs, view_strides
 from core.strides.operation import NAMES, SIGNATURES, Operation, usage
-from core.strides.parsing import MAX_OPERATIONS, MAX_TEXT, format_chain, parse_chain, parse_operation, parse_shape
+from core.strides.parsing import (
+    MAX_OPERATIONS,
+    MAX_TEXT,
+    format_chain,
+    parse_chain,
+    parse_index,
+    parse_operation,
+    parse_shape,
+)
+from core.strides.picture import Picture, Place, draw, shown_shape
 from core.strides.rules import KINDS, Step, predict, predict_chain
 from core.strides.running import (
     Disagreement,
@@ -47,6 +56,7 @@ from core.strides.running import (
     run_chain,
     shares_storage,
 )
+from core.strides.suggesting import suggest
 
 __all__ = [
     "CASES",
@@ -70,6 +80,8 @@ __all__ = [
     "MatmulShapes",
     "NegativeStrides",
     "Operation",
+    "Picture",
+    "Place",
     "Ran",
     "Step",
     "TensorWrite",
@@ -82,11 +94,14 @@ __all__ = [
     "compare_chain",
     "compare_cost",
     "compare_elementwise",
+    "compare_flip",
     "compare_mask",
     "compare_matmul_flops",
+    "compare_place",
     "compare_write",
     "contiguous_strides",
     "disagreements",
+    "draw",
     "elements_at",
     "explain_matmul",
     "format_chain",
@@ -96,6 +111,7 @@ __all__ = [
     "moved_bytes",
     "negative_strides",
     "parse_chain",
+    "parse_index",
     "parse_operation",
     "parse_shape",
     "places_used",
@@ -105,6 +121,8 @@ __all__ = [
     "random_chain",
     "run_chain",
     "shares_storage",
+    "shown_shape",
+    "suggest",
     "torch_matmul_shape",
     "triu_mask",
     "usage",

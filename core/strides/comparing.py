@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.claims import Comparison, Measurement, Prediction, Term
-from core.strides.addresses import Write, places_used
-from core.strides.elementwise import counted
-from core.strides.layout import Layout
+from core.strides.addresses import Write, address_of, places_used
+from core.strides.elementwise import counted, negative_strides
+from core.strides.layout import ITEM_BYTES, Layout
 from core.strides.operation import Operation
 from core.strides.rules import predict_chain
-from core.strides.running import run_chain
+from core.strides.running import base_tensor, run_chain
 from core.words import _
 
 
@@ -47,6 +47,39 @@ def compare_bytes(shape: Sequence[int], operations: Sequence[Operation]) -> Comp
     )
     measurement = Measurement(quantity, (storage_bytes,), "B", counted("untyped_storage().nbytes()"))
     return Comparison(prediction, measurement, tuple(part for part in parts if part.value))
+
+
+def compare_place(shape: Sequence[int], index: Sequence[int]) -> Comparison:
+    """The place of an element of a new tensor, offset + Σ index · stride, beside where torch says that it lies.
+
+    >>> compare_place((4, 4), (1, 2)).prediction.formula, compare_place((4, 4), (1, 2)).ratio
+    ('0 + 1·4 + 2·1', 1.0)
+    """
+    address = address_of(Layout.contiguous(shape), index)
+    x = base_tensor(shape)
+    element = x[tuple(index)]
+    place = (element.data_ptr() - x.untyped_storage().data_ptr()) // x.element_size()
+    quantity = _("place in storage")
+    terms = tuple(
+        Term(_("dimension {d}").format(d=d), one * stride, f"{one} · {stride}")
+        for d, (one, stride) in enumerate(zip(address.index, address.strides, strict=True))
+    )
+    formula = address.text.rsplit(" = ", 1)[0]
+    prediction = Prediction(quantity, address.place, "", formula, terms, "CS336 lecture 2, §5.2.1")
+    return Comparison(prediction, Measurement(quantity, (place,), "", counted("x[index].data_ptr()")))
+
+
+def compare_flip(n: int) -> Comparison:
+    """Bytes that flip allocates to walk n numbers backwards: all of them, beside torch's storage.
+
+    >>> compare_flip(4).prediction.formula, compare_flip(4).ratio
+    ('4 elements · 4 B', 1.0)
+    """
+    tried = negative_strides(n)
+    quantity = _("bytes of new storage")
+    formula = _("{n} elements · {bytes} B").format(n=n, bytes=ITEM_BYTES)
+    prediction = Prediction(quantity, n * ITEM_BYTES, "B", formula, (), "CS336 lecture 2, §5.2.2")
+    return Comparison(prediction, Measurement(quantity, (tried.flip_allocated_bytes,), "B", counted("x.flip(0)")))
 
 
 def compare_write(write: Write) -> Comparison:

@@ -25,13 +25,26 @@ def parse_shape(text: str) -> tuple[int, ...]:
     >>> parse_shape("(4, 4)"), parse_shape("2×3"), parse_shape("")
     ((4, 4), (2, 3), ())
     """
-    reader = _Reader(text, _("shape"))
+    return check_shape(_numbers_of(text, _("shape")))
+
+
+def _numbers_of(text: str, what: str) -> tuple[int, ...]:
+    reader = _Reader(text, what)
     opened = reader.take("(") or reader.take("[")
-    sizes = reader.numbers(")" if opened == "(" else "]" if opened else "")
+    numbers = reader.numbers(")" if opened == "(" else "]" if opened else "")
     if opened:
         reader.need(")" if opened == "(" else "]")
     reader.need_end()
-    return check_shape(sizes)
+    return numbers
+
+
+def parse_index(text: str) -> tuple[int, ...]:
+    """The numbers in a text such as ``1, 2`` or ``[1, 2]``. Errors: ValueError that says where.
+
+    >>> parse_index("1, 2"), parse_index("")
+    ((1, 2), ())
+    """
+    return _numbers_of(text, _("element"))
 
 
 def parse_chain(text: str) -> tuple[Operation, ...]:
