@@ -31,6 +31,7 @@ from core.dtypes.device import (
 )
 from core.dtypes.exact import MAX_CHARS, Exact, decimal_text, fraction_text, read, scientific_text
 from core.dtypes.formats import FLOATS, FORMATS, INTEGERS, OVERFLOWS, SPECIALS, Format, custom, find, two_to
+from core.dtypes.measured import THRESHOLDS, compare_threshold
 from core.dtypes.ranges import FinfoRow, NumberLine, Thresholds, beside_finfo, number_lines, thresholds
 from core.dtypes.scaling import (
     KINDS,
@@ -62,12 +63,14 @@ from core.dtypes.survey import (
     LibraryCast,
     Rounded,
     compare_cast,
+    compare_relative_error,
     in_words,
     library_casts,
     ml_dtypes_cast,
     survey,
     torch_cast,
 )
+from core.dtypes.typed import Typed, exact_of, power_text, shortest_text, typed
 from core.dtypes.updates import (
     MAX_STEPS,
     UPDATED,
@@ -101,6 +104,7 @@ __all__ = [
     "SCALED",
     "SPECIALS",
     "STORED",
+    "THRESHOLDS",
     "UPDATED",
     "Accumulation",
     "BlockError",
@@ -120,6 +124,7 @@ __all__ = [
     "Shares",
     "SmallestUpdate",
     "Thresholds",
+    "Typed",
     "accumulate",
     "allocated_bytes",
     "beside_finfo",
@@ -135,15 +140,18 @@ __all__ = [
     "compare_created",
     "compare_device_memory",
     "compare_move",
+    "compare_relative_error",
     "compare_smallest_update",
     "compare_stochastic",
     "compare_tensor_bytes",
+    "compare_threshold",
     "compare_zero_share",
     "create",
     "custom",
     "decimal_text",
     "decode",
     "encode",
+    "exact_of",
     "find",
     "flip",
     "fraction_text",
@@ -160,6 +168,7 @@ __all__ = [
     "number_lines",
     "pack",
     "parse_shape",
+    "power_text",
     "predict_move",
     "predict_shares",
     "quantise",
@@ -170,6 +179,7 @@ __all__ = [
     "sample",
     "scale_curve",
     "scientific_text",
+    "shortest_text",
     "smallest_update",
     "spacing",
     "survey",
@@ -179,5 +189,6 @@ __all__ = [
     "torch_cast",
     "truncated_deviation",
     "two_to",
+    "typed",
     "view_claims",
 ]

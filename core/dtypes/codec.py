@@ -44,10 +44,7 @@ class Decoded:
             return math.nan if self.kind == "nan" else math.copysign(math.inf, -self.sign)
         if not self.value:
             return -0.0 if self.sign else 0.0
-        try:
-            return float(self.value)
-        except OverflowError:  # a format of one's own may reach beyond fp64
-            return math.copysign(math.inf, -self.sign)
+        return float(self.value)  # exact: no format here has a number that fp64 has not, but for long integers
 
     @property
     def bits(self) -> str:

@@ -11,11 +11,11 @@ from fractions import Fraction
 
 from core.words import _
 
-MAX_CHARS = 1600  # the smallest number of any format here has 1,467 digits
+MAX_CHARS = 1200  # the longest exact decimals of fp64 have 767 digits, and zeros before them
 # Beyond these no format here holds anything but zero, infinity or its largest value, so the number is not built.
 MAX_DECIMAL_EXPONENT = 2000
 MAX_BINARY_EXPONENT = 6000
-MAX_PLACES = 2100  # decimals of the smallest number of any format here: 2^-(2047 + 52)
+MAX_PLACES = 1200  # the smallest number of any format here, 2^-1074, has 1,074 decimals
 
 _DECIMAL = re.compile(r"([0-9][0-9_]*)?(?:\.([0-9_]*))?(?:[eE]([+-]?[0-9]+))?")
 _HEX = re.compile(r"0[xX]([0-9a-fA-F]*)(?:\.([0-9a-fA-F]*))?[pP]([+-]?[0-9]+)")
@@ -66,7 +66,7 @@ def read(value: object) -> Exact:
 
     Text may be a decimal ("1e-8"), a fraction ("1/3"), a hexadecimal float ("0x1.8p3"), a power ("2^-25",
     "1.5*2^-3"), "inf", "nan" or "-0". Exponents of any size are answered at once: what lies beyond every format is
-    "huge" or "tiny". Raises ValueError for anything else and for more than 1,600 characters.
+    "huge" or "tiny". Raises ValueError for anything else and for more than 1,200 characters.
 
     >>> read("0.1").value, read("-1/3").value, read("0x1.8p3").value, read("2^-25").value
     (Fraction(1, 10), Fraction(-1, 3), Fraction(12, 1), Fraction(1, 33554432))

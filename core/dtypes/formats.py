@@ -192,7 +192,8 @@ def custom(
     """A format of your own: up to 11 exponent bits and 52 mantissa bits; the usual bias unless one is given.
 
     ``specials`` is "ieee" (infinities and NaNs), "fn" (the top code is NaN), "fnuz" (NaN where -0 would be) or
-    "finite" (every code a number). Raises ValueError for what cannot be: an infinity and a NaN need a mantissa bit.
+    "finite" (every code a number). Raises ValueError for what cannot be (an infinity and a NaN need a mantissa bit) and
+    for numbers that fp64 does not have.
 
     >>> one = custom(3, 4)
     >>> one.name, one.bits, one.bias, one.max_value
@@ -213,6 +214,9 @@ def custom(
     if overflow is None:
         overflow = {"ieee": "infinity", "fn": "saturate", "fnuz": "nan", "finite": "saturate"}[specials]
     made = Format(f"e{exponent_bits}m{mantissa_bits}", exponent_bits, mantissa_bits, bias, specials, "saturate", signed)
+    if made.max_value >= two_to(1024) or made.min_exponent - mantissa_bits < -1074:
+        message = _("a format of your own must lie within fp64, 2^-1074 to 2^1024; choose another bias than {bias}")
+        raise ValueError(message.format(bias=bias))
     return made.overflowing(overflow)
 
 

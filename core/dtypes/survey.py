@@ -12,7 +12,7 @@ from typing import Any
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
 from core.dtypes.codec import Decoded, decode, round_to, spacing
 from core.dtypes.exact import Exact, read, scientific_text
-from core.dtypes.formats import FLOATS, Format, find
+from core.dtypes.formats import FLOATS, Format, find, two_to
 from core.words import _
 
 ML_DTYPES_NAMES = {
@@ -192,6 +192,44 @@ def _roundings(exact: Exact, fmt: Format) -> tuple[Term, ...]:
         Term(_("rounded to fp32 on the way"), thrice - twice, _("torch casts fp64 to narrow formats through fp32")),
     )
     return tuple(step for step in steps if step.value)
+
+
+def compare_relative_error(value: object, fmt: Format | str) -> tuple[Prediction, Comparison | None, str]:
+    """The largest relative error that rounding to nearest can make, half of ε, beside that of torch's cast of a value.
+
+    The part that makes the difference: where the number falls between its neighbours, or that it lies outside of the
+    normal range, where the rule does not hold. Without a comparison for infinities, NaNs, 0 and formats not in torch.
+
+    >>> prediction, comparison, _why = compare_relative_error("0.1", "fp16")
+    >>> f"{prediction.value:.3e} {comparison.measurement.value:.3e}", comparison.parts[0].name
+    ('4.883e-04 2.441e-04', 'nearer than half a spacing')
+    """
+    fmt = find(fmt) if isinstance(fmt, str) else fmt
+    exact = read(value)
+    quantity = _("relative error in {name}").format(name=fmt.label)
+    worst = float(fmt.epsilon / 2)
+    formula = _("at most ε/2 = 2^−{power} in the normal range").format(power=fmt.mantissa_bits + 1)
+    prediction = Prediction(quantity, worst, "", formula, source=_("rounding to nearest"))
+    cast = torch_cast(exact, fmt)
+    if cast is None:
+        return prediction, None, _("torch has no {name}: there is nothing to measure").format(name=fmt.label)
+    if exact.value is None or not exact.value or cast.decoded.value is None:
+        return (
+            prediction,
+            None,
+            _("torch gives {value}: there is no relative error").format(value=_plain(float(cast.decoded))),
+        )
+    measured = float(abs(cast.decoded.value - exact.value) / exact.magnitude)
+    name = _("nearer than half a spacing")
+    if exact.magnitude < two_to(fmt.min_exponent):
+        name = _("below the normal range")
+    elif exact.magnitude > fmt.max_value:
+        name = _("beyond the largest number")
+    elif measured > worst:
+        name = _("rounded more than once")
+    conditions = Conditions("cpu", _("torch's cast from fp64"), fmt.label, 1, 0, 1, torch_version=cast.version)
+    parts = (Term(name, measured - worst, _("the rule holds for the worst number of the normal range")),)
+    return prediction, Comparison(prediction, Measurement(quantity, (measured,), "", conditions), parts), ""
 
 
 def in_words(one: Decoded) -> str:
