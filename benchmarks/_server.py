@@ -19,7 +19,7 @@ Row = tuple[str, float, str, float | None]  # name, value, unit, what it should 
 ROOT = Path(__file__).resolve().parents[1]
 NAPKIN = ROOT / "app.py"
 HELLO = ROOT / "benchmarks" / "apps" / "hello.py"
-ONE_CONTROL = ROOT / "benchmarks" / "apps" / "one_control.py"
+SAME_CONTROLS = ROOT / "benchmarks" / "apps" / "same_controls.py"
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0

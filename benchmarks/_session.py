@@ -13,6 +13,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 REPLY_SECONDS = 90.0
+CONTROLS = ("number_input", "selectbox", "button_group", "multiselect", "checkbox", "slider", "text_input", "button")
 
 
 @dataclass
@@ -46,6 +47,7 @@ class Session:
     sections_key: str = ""
     pages: list[str] = field(default_factory=list)  # what the navigation offers, the start page as ""
     is_waiting: bool = False  # a fragment that reruns by itself is on the page: a job is running
+    controls: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)  # kinds by place, for each fragment
     errors: int = 0
 
     async def open(self) -> float:
@@ -109,9 +111,14 @@ class Session:
             self.pages = ["" if page.is_default else page.url_pathname for page in forward.navigation.app_pages]
         elif kind == "auto_rerun":
             self.is_waiting = True
+        elif kind == "delta" and forward.delta.WhichOneof("type") == "add_block":
+            if forward.delta.add_block.WhichOneof("type") == "popover":
+                self._keep_control("popover", forward)
         elif kind == "delta" and forward.delta.WhichOneof("type") == "new_element":
             element, fragment = forward.delta.new_element, forward.delta.fragment_id
             name = element.WhichOneof("type")
+            if name in CONTROLS:
+                self._keep_control(name, forward)
             self.errors += name == "exception"
             if name == "number_input" and not element.number_input.disabled:
                 self.numbers[element.number_input.id] = Number(element.number_input, fragment)
@@ -120,3 +127,12 @@ class Session:
             elif name == "button_group" and element.button_group.query_param_key.endswith("_section"):
                 self.sections = [option.content for option in element.button_group.options]
                 self.sections_key = element.button_group.query_param_key
+
+    def _keep_control(self, kind: str, forward: ForwardMsg) -> None:
+        place = tuple(forward.metadata.delta_path)
+        self.controls.setdefault(forward.delta.fragment_id, {})[place] = kind
+
+    def kinds(self, fragment: str) -> list[str]:
+        """The kinds of the controls in a fragment, in the order that they are in on the page."""
+        placed = self.controls.get(fragment, {})
+        return [placed[place] for place in sorted(placed)]

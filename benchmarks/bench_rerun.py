@@ -4,8 +4,9 @@ Sessions speak the websocket protocol that browsers speak; the clock runs from s
 server's "script finished", so the browser's own drawing is left out. Each section of each page that has a number
 input is opened in a session of its own, by its link; the first number input is changed to a value that it has not had
 ("new"), then back to ones it has had ("again": charts come from the cache). Beside it, in the same rounds, the same
-is done to an app that has one number input in a fragment and nothing else. A section should cost at most 1.5 times
-that. Whole pages rerun more than a fragment, so they have no target.
+is done to an app that has the section's controls, of the same kinds and bound alike, in a fragment and nothing else:
+no words, no computation, no card, no chart. A section should cost at most 1.5 times that. Whole pages rerun more than
+a fragment, so they have no target.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import asyncio
 import statistics
 import time
 
-from benchmarks._server import NAPKIN, ONE_CONTROL, Row, serve, wait_until_quiet
+from benchmarks._server import NAPKIN, SAME_CONTROLS, Row, serve, wait_until_quiet
 from benchmarks._session import Number, Session
 
 ROUNDS = 40
@@ -51,37 +52,50 @@ async def change(session: Session, number: Number, step: int) -> float:
     return await session.change(number, number.value(step))
 
 
-async def measure(empty_url: str, napkin_url: str) -> list[Row]:
-    """The medians of all sections and of the empty app."""
-    empty = Session(empty_url)
-    await empty.open()
-    sessions = {"empty app": empty, **await open_sections(napkin_url)}
-    controls = {name: next(iter(one.numbers.values())) for name, one in sessions.items() if one.numbers}
-    new: dict[str, list[float]] = {name: [] for name in controls}
-    again: dict[str, list[float]] = {name: [] for name in controls}
-    for name, number in controls.items():  # not counted: first use imports and builds what later ones share
+async def open_twin(url: str, session: Session, number: Number) -> Session:
+    """A session with the app that has the controls of that section, in their order, and nothing else."""
+    twin = Session(url, query="controls=" + ".".join(session.kinds(number.fragment)))
+    await twin.open()
+    return twin
+
+
+async def measure(twin_url: str, napkin_url: str) -> list[Row]:
+    """The medians of all sections, and of their controls alone."""
+    one = Session(twin_url)
+    await one.open()
+    sessions = {"empty app": one, **await open_sections(napkin_url)}
+    numbers = {name: next(iter(one.numbers.values())) for name, one in sessions.items() if one.numbers}
+    pages = [name for name, number in numbers.items() if number.fragment and name != "empty app"]
+    for name in pages:
+        twin = sessions[f"{name}, controls alone"] = await open_twin(twin_url, sessions[name], numbers[name])
+        numbers[f"{name}, controls alone"] = next(iter(twin.numbers.values()))
+    new: dict[str, list[float]] = {name: [] for name in numbers}
+    again: dict[str, list[float]] = {name: [] for name in numbers}
+    for name, number in numbers.items():  # not counted: first use imports and builds what later ones share
         await change(sessions[name], number, 1)
-    for step in range(2, ROUNDS + 2):
-        for name, number in controls.items():
-            new[name].append(await change(sessions[name], number, step))
-    for step in range(2, ROUNDS + 2):
-        for name, number in controls.items():
-            again[name].append(await change(sessions[name], number, step))
+    for times in (new, again):
+        for step in range(2, ROUNDS + 2):
+            for name, number in numbers.items():
+                times[name].append(await change(sessions[name], number, step))
     for session in sessions.values():
         await session.close()
-    limits = [TARGET * statistics.median(times["empty app"]) for times in (new, again)]
     rows: list[Row] = []
-    for name, number in controls.items():
-        targets = limits if number.fragment and name != "empty app" else [None, None]
-        label = f"{name}: {number.proto.label}" if name != "empty app" else f"{name}: one control in a fragment"
-        rows.append((f"{label}, new value", statistics.median(new[name]), "ms", targets[0]))
-        rows.append((f"{label}, value again", statistics.median(again[name]), "ms", targets[1]))
+    for name, number in numbers.items():
+        if name.endswith(", controls alone"):
+            continue
+        for times, value in ((new, "new value"), (again, "value again")):
+            rows.append((f"{name}: {number.proto.label}, {value}", statistics.median(times[name]), "ms", None))
+            if name in pages:
+                alone = statistics.median(times[f"{name}, controls alone"])
+                count = len(sessions[name].kinds(number.fragment))
+                rows.append((f"the same {count} controls in an empty app, {value}", alone, "ms", None))
+                rows.append((f"over them, {value}", statistics.median(times[name]) / alone, "×", TARGET))
     rows.append(("errors on the pages", float(sum(one.errors for one in sessions.values())), "", 0.0))
     return rows
 
 
 def main() -> list[Row]:
     """Start both servers, wait for what they import in the background, measure."""
-    with serve(ONE_CONTROL) as empty, serve(NAPKIN) as napkin:
+    with serve(SAME_CONTROLS) as twin, serve(NAPKIN) as napkin:
         wait_until_quiet(napkin.pid, least=6.0)
-        return asyncio.run(measure(empty.url, napkin.url))
+        return asyncio.run(measure(twin.url, napkin.url))

@@ -6,6 +6,7 @@ V vocabulary, L layers, N parameters. Matrix multiplies only, a multiply-add bei
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -61,11 +62,11 @@ class TransformerFlops:
     causal_half: bool
     components: tuple[Component, ...]
 
-    @property
+    @functools.cached_property
     def forward_flops(self) -> int:
         return sum(one.forward_flops for one in self.components)
 
-    @property
+    @functools.cached_property
     def backward_flops(self) -> int:
         return sum(one.backward_flops for one in self.components)
 
@@ -78,7 +79,7 @@ class TransformerFlops:
         """FLOPs per token: exact, since every component is a multiple of B·T."""
         return self.total_flops // (self.batch_size * self.seq_len)
 
-    @property
+    @functools.cached_property
     def shares(self) -> dict[str, float]:
         """Each component's part of the total, by its key; they add up to 1."""
         return {one.key: one.total_flops / self.total_flops for one in self.components}
@@ -89,6 +90,7 @@ class TransformerFlops:
         return self.shares["scores"] + self.shares["weighted_sum"]
 
 
+@functools.lru_cache(maxsize=512)  # a chart asks for the same dozen lengths at every click
 def transformer_flops(
     shape: TransformerShape, batch_size: int, seq_len: int, *, backward: bool = True, causal_half: bool = False
 ) -> TransformerFlops:

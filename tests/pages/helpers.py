@@ -28,7 +28,7 @@ def open_page(page: str = "", **query: Any) -> AppTest:
 def text_of(app: AppTest) -> str:
     """Everything that the page says, tags removed."""
     parts = [element.proto.body for element in app.get("html")]
-    for kind in ("markdown", "caption", "info", "warning", "error"):
+    for kind in ("header", "markdown", "caption", "info", "warning", "error"):
         parts += [element.value for element in getattr(app, kind)]
     return html.unescape(re.sub(r"<style.*?</style>|<[^>]+>", " ", " ".join(parts), flags=re.DOTALL))
 

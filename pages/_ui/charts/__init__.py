@@ -40,8 +40,16 @@ def show(draw: Callable[..., Any], rows: Sequence[Row], *structure: Any, alt_tex
     scale = LECTURE_SCALE if inputs.lecture_mode() else 1.0
     drawn = _spec(draw, structure, scale)
     values = [{"name": name, "value": value} for name, value in limits.items()]
-    spec = {**drawn, "params": [*drawn.get("params", []), *values], "datasets": {"rows": list(rows)}}
+    spec = {**drawn, "params": [*drawn.get("params", []), *values], "datasets": {"rows": _columns(rows)}}
     st.vega_lite_chart(spec=spec, width="stretch", alt=alt_text)
+
+
+def _columns(rows: Sequence[Row]) -> Any:
+    """The rows as an Arrow table, which Streamlit passes on as it is; by way of pandas it would take 2 to 3 ms."""
+    import pyarrow
+
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pyarrow.table({name: [row.get(name) for row in rows] for name in names})
 
 
 @functools.lru_cache(maxsize=512)
@@ -147,4 +155,4 @@ def alternative(comparison: Comparison) -> str:
 
 def table(rows: Sequence[Row], alt_text: str) -> None:
     """A table; its toolbar saves it as CSV."""
-    st.dataframe(list(rows), hide_index=True, width="stretch", alt=alt_text)
+    st.dataframe(_columns(rows), hide_index=True, width="stretch", alt=alt_text)
