@@ -14,6 +14,9 @@ if __name__ == "__main__":  # Streamlit runs this file for every visit
     warm.first_visit()
     navigation = {
         _("Start"): [st.Page(PAGES / "napkin.py", title=_("Napkin"), default=True)],
+        _("Tensors"): [
+            st.Page(PAGES / "einops_playground.py", title=_("Einops playground"), url_path="einops_playground"),
+        ],
         _("Compute"): [
             st.Page(PAGES / "flops_mfu.py", title=_("FLOPs & MFU"), url_path="flops_mfu"),
             st.Page(PAGES / "transformer_flops.py", title=_("Transformer FLOPs"), url_path="transformer_flops"),

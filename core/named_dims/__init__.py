@@ -8,6 +8,7 @@ from core.named_dims.compare import (
     compare_orders,
     compare_packed_bytes,
     compare_storage,
+    compare_unpacked_storage,
 )
 from core.named_dims.contraction import OPERAND_NAMES, Contraction, Product
 from core.named_dims.execute import Execution, call_einops, einops_says, execute, numbered, shares_storage
@@ -46,6 +47,7 @@ __all__ = [
     "compare_orders",
     "compare_packed_bytes",
     "compare_storage",
+    "compare_unpacked_storage",
     "einops_says",
     "execute",
     "explain",

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 from core.claims import Comparison, Conditions, Measurement, Prediction
 from core.named_dims.execute import call_einops, execute, numbered
 from core.named_dims.explain import Explanation, explain
-from core.named_dims.packing import Packed
+from core.named_dims.packing import Packed, Unpacked
 from core.named_dims.plan import label
 from core.named_dims.sizes import ELEMENT_BYTES, Shape
 from core.words import _
 
 
+@functools.lru_cache(maxsize=256)
 def compare_elements(explanation: Explanation) -> Comparison:
     """Elements of the output: the product of its axes, and what einops' result holds.
 
@@ -27,6 +29,7 @@ def compare_elements(explanation: Explanation) -> Comparison:
     return Comparison(prediction, _counted(prediction, ran.values.numel(), _("read off einops' result")))
 
 
+@functools.lru_cache(maxsize=256)
 def compare_storage(explanation: Explanation) -> Comparison:
     """Bytes that inputs and output occupy together: a view adds none, by its strides and by its storage pointer.
 
@@ -44,6 +47,7 @@ def compare_storage(explanation: Explanation) -> Comparison:
     return Comparison(prediction, _counted(prediction, ran.storage_bytes, note))
 
 
+@functools.lru_cache(maxsize=256)
 def compare_packed_bytes(packed: Packed) -> Comparison:
     """New bytes of a pack: it always copies.
 
@@ -57,6 +61,26 @@ def compare_packed_bytes(packed: Packed) -> Comparison:
     prediction = Prediction(_("new bytes"), packed.new_bytes, "B", _("({n}) elements · 4 B").format(n=elements))
     result, _shapes = einops.pack(list(numbered(packed.shapes)), packed.pattern)
     return Comparison(prediction, _counted(prediction, result.untyped_storage().nbytes(), _("a storage of its own")))
+
+
+@functools.lru_cache(maxsize=256)
+def compare_unpacked_storage(unpacked: Unpacked) -> Comparison:
+    """Bytes that a tensor and all pieces cut out of it occupy together: every piece is a view.
+
+    >>> from core.named_dims.packing import explain_unpack
+    >>> compare_unpacked_storage(explain_unpack("i *", (2, 5), [(3,), (2,)])).measurement.text
+    '40 B'
+    """
+    import einops
+
+    elements = math.prod(unpacked.shape)
+    formula = _("{n:,} elements · 4 B + nothing new: views").format(n=elements)
+    prediction = Prediction(_("bytes of the tensor and its pieces"), ELEMENT_BYTES * elements, "B", formula)
+    (tensor,) = numbered([unpacked.shape])
+    inner: list[Any] = [shape[unpacked.axis : len(shape) - unpacked.axes_after] for shape in unpacked.shapes]
+    pieces = einops.unpack(tensor, inner, unpacked.pattern)
+    storages = {one.untyped_storage()._cdata: one.untyped_storage().nbytes() for one in (tensor, *pieces)}
+    return Comparison(prediction, _counted(prediction, sum(storages.values()), _("each storage counted once")))
 
 
 @functools.lru_cache(maxsize=256)
@@ -89,7 +113,7 @@ def compare_einsum_flops(explanation: Explanation) -> Comparison:
     return Comparison(prediction, _counted(prediction, counted, _("torch's count of einops.einsum")))
 
 
-def compare_orders(first: str, second: str, shape: Shape, **sizes: int) -> Comparison:
+def compare_orders(first: str, second: str, shape: Shape, /, **sizes: int) -> Comparison:
     """How many cells two patterns of one output shape fill alike, on arange; with ones all of them would be.
 
     Predicted from the axes' places alone, measured on einops' results.
@@ -112,6 +136,7 @@ def compare_orders(first: str, second: str, shape: Shape, **sizes: int) -> Compa
     return Comparison(prediction, _counted(prediction, counted, _("einops on arange")))
 
 
+@functools.lru_cache(maxsize=256)
 def compare_mean_and_sum(pattern: str, shape: Shape) -> Comparison:
     """A sum over its mean: the number of elements that went into it.
 
@@ -135,5 +160,5 @@ def _counted(prediction: Prediction, value: float, note: str) -> Measurement:
     """A count, read off once."""
     import torch
 
-    conditions = Conditions("cpu", "torch", "fp32", 1, 0, 1, torch_version=torch.__version__, notes=(note,))
+    conditions = Conditions("any", note, "fp32", threads=1, warmup=0, trials=1, torch_version=torch.__version__)
     return Measurement(prediction.quantity, (float(value),), prediction.unit, conditions)

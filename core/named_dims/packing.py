@@ -53,6 +53,11 @@ class Unpacked:
     shapes: tuple[Shape, ...]
 
     @property
+    def axes_after(self) -> int:
+        """How many dimensions follow the one that is cut."""
+        return len(self.shape) - 1 - self.axis
+
+    @property
     def code(self) -> str:
         """The same in plain torch, a piece a line."""
         before = ":, " * self.axis

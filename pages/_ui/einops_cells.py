@@ -1,0 +1,192 @@
+"""Tensors as cells whose links go from every cell of the output to those of the input that make it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from itertools import product
+
+import streamlit as st
+
+from core import named_dims
+from core.named_dims import Explanation, Packed
+from core.words import _
+from pages._ui import cells, inputs
+from pages._ui.cells import Cell, Grid
+
+Shape = tuple[int, ...]
+MAX_CELLS = 500
+MAX_LINKS = 4000
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    return f"({', '.join(f'{size:,}' for size in shape)}{',' if len(shape) == 1 else ''})"
+
+
+def axes_text(dims: Sequence[tuple[str, ...]]) -> str:
+    """The dimensions as a pattern writes them."""
+    words = [" ".join(named_dims.label(key) for key in keys) for keys in dims]
+    return " ".join(word if len(keys) == 1 else f"({word})" for word, keys in zip(words, dims, strict=True))
+
+
+def colored_by(key: str, done: Explanation) -> str:
+    """The axis whose index colours the cells: one of those that there are, the first kept one of more than 1."""
+    sizes = dict(done.sizes)
+    axes = [one for one in (*done.kept, *done.gone) if sizes[one] > 1 and "@" not in one]
+    if not axes:
+        return ""
+    split = [one for one in axes if sizes[one] <= len(cells.HUES)]
+    default = next((one for one in split if not one.startswith("...")), axes[0])
+    return inputs.choice(_("Colour by"), key, axes, default=default) if len(axes) > 1 else axes[0]
+
+
+def tensors(key: str, done: Explanation, color: str) -> None:
+    """The inputs and the output of an operation on 0, 1, 2, …"""
+    number = sum(math.prod(shape) for shape in (*done.shapes, done.output_shape))
+    if number > MAX_CELLS or named_dims.number_of_sources(done) > MAX_LINKS:
+        st.caption(_("{n:,} cells are too many to draw: take smaller sizes to see them.").format(n=number))
+        return
+    alt_text = _("{call}: each cell of the output with the cells of the input that make it").format(call=done.call)
+    cells.show(key, _grids(done, color), alt_text)
+
+
+@functools.lru_cache(maxsize=128)
+def _grids(done: Explanation, color: str) -> tuple[Grid, ...]:
+    ran = named_dims.execute(done)
+    found = named_dims.sources(done)
+    names = named_dims.OPERAND_NAMES
+    moved = done.contraction is None and done.operation in ("rearrange", "repeat")
+    makes: dict[str, list[str]] = {}
+    output = []
+    for place, one in enumerate(found):
+        made_of = [f"{name}{cell}" for name, cells_ in zip(names, one.cells, strict=False) for cell in cells_]
+        own = made_of[0] if moved else f"out{place}"
+        for source in dict.fromkeys(made_of):
+            makes.setdefault(source, []).append(own)
+        output.append((own, () if moved else tuple(dict.fromkeys(made_of))))
+    grids = []
+    for index, (name, shape, dims) in enumerate(zip(names, done.shapes, done.inputs, strict=False)):
+        hues = _hues(done, dims, shape, color)
+        values = ran.inputs[index].flatten().tolist()
+        made = [
+            Cell(f"{value:g}", f"{name}{place}", () if moved else tuple(makes.get(f"{name}{place}", ())), hues[place],
+                 f"{name}{_index(place, shape)}")
+            for place, value in enumerate(values)
+        ]  # fmt: skip
+        title = f"{name} {shape_text(shape)} · {axes_text(dims)}"
+        grids.append(Grid(title, block(made, shape), beside=index > 0))
+    hues = _hues(done, done.output, done.output_shape, color)
+    values = ran.values.flatten().tolist()
+    made = [
+        Cell(
+            _short(value),
+            own,
+            made_of,
+            hues[place],
+            f"{_('output')}{_index(place, done.output_shape)} {_origin(done, one)}",
+        )
+        for place, (value, (own, made_of), one) in enumerate(zip(values, output, found, strict=True))
+    ]
+    title = f"{_('output')} {shape_text(done.output_shape)} · {axes_text(done.output)}"
+    return (*grids, Grid(title, block(made, done.output_shape), beside=True))
+
+
+def _origin(done: Explanation, one: named_dims.CellSources) -> str:
+    """Where a cell of the output comes from, in words."""
+    names = named_dims.OPERAND_NAMES
+    if done.contraction is None and done.operation in ("rearrange", "repeat"):
+        return f"= x{_index(one.cells[0][0], done.shapes[0])}"
+    if done.contraction is None:
+        return _("= {operation} of {n:,} cells").format(operation=done.operation, n=len(one.cells[0]))
+    factors = [f"{name}{_index(cells_[0], shape)}" for name, cells_, shape in
+               zip(names, one.cells, done.shapes, strict=False) if cells_]  # fmt: skip
+    if len(one.cells[0]) == 1:
+        return "= " + " · ".join(factors)
+    return _("= {first} + …, {n:,} products").format(first=" · ".join(factors), n=math.prod(
+        dict(done.sizes)[key] for key in done.gone))  # fmt: skip
+
+
+def _short(value: float) -> str:
+    return str(value) if isinstance(value, bool) else f"{value:.4g}" if value % 1 else f"{value:g}"
+
+
+def _index(place: int, shape: Shape) -> str:
+    coordinates = []
+    for size in reversed(shape):
+        coordinates.append(str(place % size))
+        place //= size
+    return f"[{', '.join(reversed(coordinates))}]"
+
+
+def _hues(done: Explanation, dims: Sequence[tuple[str, ...]], shape: Shape, color: str) -> list[int | None]:
+    """For each cell of a tensor the index along the axis that colours; no colour where it has no such axis."""
+    sizes = dict(done.sizes)
+    keys = [key for group in dims for key in group]
+    if color not in keys or math.prod(shape) != math.prod(sizes[key] for key in keys):
+        return [None] * math.prod(shape)
+    at = keys.index(color)
+    return [place[at] for place in product(*(range(sizes[key]) for key in keys))]
+
+
+def block(made: Sequence[Cell], shape: Shape) -> list[list[Cell | None]]:
+    """The cells of a tensor of any number of dimensions in one rectangle: the last two are rows and columns, those
+    before them go side by side and one below the other in turn, with gaps between."""
+    if len(shape) <= 1:
+        return [list(made)]
+    if len(shape) == 2:
+        return [list(made[row * shape[1] : (row + 1) * shape[1]]) for row in range(shape[0])]
+    inner = math.prod(shape[1:])
+    parts = [block(made[index * inner : (index + 1) * inner], shape[1:]) for index in range(shape[0])]
+    rows: list[list[Cell | None]] = []
+    if len(shape) % 2:  # side by side
+        for row in range(max((len(part) for part in parts), default=0)):
+            line: list[Cell | None] = []
+            for number, part in enumerate(parts):
+                line += ([None] if number else []) + part[row]
+            rows.append(line)
+        return rows
+    for number, part in enumerate(parts):
+        rows += [[None]] if number else []
+        rows += part
+    return rows
+
+
+def two_orders(key: str, one: Explanation, other: Explanation, color: str) -> None:
+    """One input and what two patterns make of it."""
+    number = 3 * math.prod(one.output_shape)
+    if number > MAX_CELLS:
+        st.caption(_("{n:,} cells are too many to draw: take smaller sizes to see them.").format(n=number))
+        return
+    first, second = (_grids(done, color) for done in (one, other))
+    titled = [Grid(f"{done.pattern.text}", grids[-1].rows, beside=number > 0)
+              for number, (done, grids) in enumerate(((one, first), (other, second)))]  # fmt: skip
+    cells.show(key, [first[0], *titled], _("an input and what two patterns make of it"))
+
+
+def packed(key: str, done: Packed) -> None:
+    """The tensors, each in its colour, and the one that they were packed into."""
+    if 2 * math.prod(done.shape) > MAX_CELLS:
+        st.caption(_("{n:,} cells are too many to draw: take smaller sizes to see them.").format(
+            n=2 * math.prod(done.shape)))  # fmt: skip
+        return
+    cells.show(key, _packed_grids(done), _("tensors, and the one that they were packed into"))
+
+
+@functools.lru_cache(maxsize=64)
+def _packed_grids(done: Packed) -> tuple[Grid, ...]:
+    grids: list[Grid] = []
+    outer = math.prod(done.shape[: done.axis])
+    after = math.prod(done.shape[done.axis + 1 :])
+    joined: list[list[Cell]] = [[] for _row in range(outer)]
+    for number, (shape, flat) in enumerate(zip(done.shapes, done.flat_shapes, strict=True)):
+        made = [
+            Cell(str(place), f"t{number}_{place}", (), number, f"{_('tensor')} {number} {_index(place, shape)}")
+            for place in range(math.prod(shape))
+        ]
+        grids.append(Grid(f"{_('tensor')} {number} {shape_text(shape)}", block(made, shape), beside=number > 0))
+        run = flat[done.axis] * after
+        for row in range(outer):
+            joined[row] += made[row * run : (row + 1) * run]
+    title = f"{_('packed')} {shape_text(done.shape)}"
+    return (*grids, Grid(title, block([one for row in joined for one in row], done.shape)))

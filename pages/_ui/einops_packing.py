@@ -1,0 +1,111 @@
+"""What pack, unpack, parse_shape and the annotations show."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core import named_dims
+from core.named_dims.annotations import Call, Example
+from core.words import _
+from pages._ui import einops_cells, einops_view, inputs
+from pages._ui.einops_cells import shape_text
+from pages._ui.gradients_view import table
+from pages._ui.scripts import einops_playground as scripts
+
+Shape = tuple[int, ...]
+EXAMPLE_LABELS = {"loss": _("loss"), "scores": _("scores (lecture)"), "bias": _("bias")}
+
+
+def pack() -> None:
+    """Tensors joined along one dimension."""
+    pattern, text = _controls(_("Shapes"), "en_packed", "(2, 3), (2,), (2, 2, 2)")
+    shapes = named_dims.read_shapes(text, most=8)
+    done = einops_view.tried(lambda: named_dims.explain_pack(pattern, *shapes))
+    if done is None:
+        return
+    if not einops_view.card("pack", named_dims.compare_packed_bytes(done), scripts.pack(pattern, done.shapes)):
+        return
+    einops_cells.packed("pack", done)
+    rows = [
+        (_("tensor {n}").format(n=number), shape_text(shape), shape_text(inner), shape_text(flat))
+        for number, (shape, inner, flat) in enumerate(
+            zip(done.shapes, done.packed_shapes, done.flat_shapes, strict=True)
+        )
+    ]
+    table(("", _("shape"), "*", _("joined as")), rows, _("what * stands for in each tensor"), sentences=False)
+    st.code(done.code, language="python")
+
+
+def unpack() -> None:
+    """One tensor cut into pieces."""
+    pattern, text = _controls(_("Shape; of the pieces: what * becomes"), "en_unpacked", "(2, 8); (3,), (), (2, 2)")
+    whole, separator, pieces = text.partition(";")
+    if not separator:
+        raise ValueError(_("write the tensor's shape, a semicolon, and the shapes of the pieces: (2, 8); (3,), (-1,)"))
+    (shape,) = named_dims.read_shapes(whole, most=1)
+    wanted = named_dims.read_shapes(pieces, most=8, minus_one=True)
+    done = einops_view.tried(lambda: named_dims.explain_unpack(pattern, shape, wanted))
+    if done is None:
+        return
+    script = scripts.unpack(pattern, shape, wanted)
+    if not einops_view.card("unpack", named_dims.compare_unpacked_storage(done), script):
+        return
+    rows = [
+        (_("piece {n}").format(n=number), f"{done.cuts[number]}:{done.cuts[number + 1]}", shape_text(piece))
+        for number, piece in enumerate(done.shapes)
+    ]
+    table(("", _("cut"), _("shape")), rows, _("the pieces"), sentences=False)
+    st.code(done.code, language="python")
+
+
+def parse_shape() -> None:
+    """The sizes of a shape by name, and how they help elsewhere."""
+    left, right = st.columns([2, 1])
+    with left:
+        pattern = inputs.text(_("Pattern, _ skips"), "en_parsed", "batch _ h w", named_dims.MAX_PATTERN_CHARS)
+    with right:
+        text = inputs.text(_("Shape"), "en_parsed_shape", "(2, 3, 5, 7)", named_dims.MAX_TEXT_CHARS)
+    (shape,) = named_dims.read_shapes(text, most=1)
+    sizes = einops_view.tried(lambda: named_dims.parse_shape(pattern, shape))
+    if sizes is not None:
+        call = f'parse_shape(x, "{pattern}")'
+        st.code(
+            f"x.shape  # {shape_text(shape)}\n{call}  # {sizes}\nrearrange(y, pattern, **{call})", language="python"
+        )
+
+
+def _controls(label: str, key: str, default: str) -> tuple[str, str]:
+    left, right = st.columns([1, 2])
+    with left:
+        pattern = inputs.text(_("Pattern, * is packed"), "en_pack", "i *", named_dims.MAX_PATTERN_CHARS)
+    with right:
+        text = inputs.text(label, key, default, named_dims.MAX_TEXT_CHARS)
+    return pattern, text
+
+
+def example_shapes(example: Example) -> tuple[Shape, ...]:
+    """The shapes to call an example with: at first those that only a checker sees to be wrong."""
+    key = f"en_call_{example.name}"
+    right, wrong = (", ".join(map(shape_text, shapes)) for shapes in (example.right_shapes, example.wrong_shapes))
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        label = _("Shapes of {names}").format(names=_(" and ").join(example.parameters))
+        text = inputs.text(label, key, wrong, named_dims.MAX_TEXT_CHARS)
+        inputs.presets({_("as annotated"): {key: right}, _("not as annotated"): {key: wrong}})
+    return named_dims.read_shapes(text)
+
+
+def calls(checked: named_dims.Checked) -> None:
+    """What the same call did without a checker and with one, side by side."""
+    left, right = st.columns(2)
+    with left:
+        _call(_("Annotations alone"), checked.annotated_only)
+    with right:
+        _call(_("With jaxtyping and beartype"), checked.with_checker)
+
+
+def _call(title: str, call: Call) -> None:
+    st.markdown(f"**{title}**")
+    if call.shape is not None:
+        st.success(_("It ran. The result has shape {shape}.").format(shape=shape_text(call.shape)))
+    else:
+        st.code(call.error, language=None, wrap_lines=True)

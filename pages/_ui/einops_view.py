@@ -1,0 +1,241 @@
+"""Controls, cells and tables that the sections of the einops page share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import TypeVar
+
+import streamlit as st
+
+from core import named_dims, units
+from core.claims import Comparison
+from core.named_dims import Explanation, PatternError, Step
+from core.words import _
+from pages._ui import cards, inputs
+from pages._ui.cells import HUES
+from pages._ui.einops_cells import axes_text, shape_text
+from pages._ui.gradients_view import table
+
+Shape = tuple[int, ...]
+T = TypeVar("T")
+
+ONE_TENSOR = [one for one in named_dims.OPERATIONS if one != "einsum"]
+HEADS = {"en_op": "rearrange", "en_pattern": "... (heads d) -> ... heads d", "en_shape": "(2, 3, 8)",
+         "en_sizes": "heads=2"}  # fmt: skip
+PRESETS = {
+    _("heads (lecture)"): HEADS,
+    _("heads merged"): {"en_op": "rearrange", "en_pattern": "... heads d -> ... (heads d)", "en_shape": "(2, 3, 2, 4)",
+                        "en_sizes": ""},
+    _("patches"): {"en_op": "rearrange", "en_pattern": "(h p1) (w p2) c -> (h w) (p1 p2 c)", "en_shape": "(4, 6, 2)",
+                   "en_sizes": "p1=2 p2=2"},
+    _("pixel shuffle"): {"en_op": "rearrange", "en_pattern": "(c r1 r2) h w -> c (h r1) (w r2)",
+                         "en_shape": "(4, 3, 4)", "en_sizes": "r1=2 r2=2"},
+    _("max pooling"): {"en_op": "max", "en_pattern": "(h 2) (w 2) -> h w", "en_shape": "(4, 8)", "en_sizes": ""},
+    _("mean"): {"en_op": "mean", "en_pattern": "batch seq hidden -> batch hidden", "en_shape": "(2, 3, 4)",
+                "en_sizes": ""},
+    _("repeat"): {"en_op": "repeat", "en_pattern": "h w -> (h 2) (w r)", "en_shape": "(2, 3)", "en_sizes": "r=3"},
+}  # fmt: skip
+EINSUM_PRESETS = {
+    _("scores (lecture)"): {"en_einsum": "batch seq1 hidden, batch seq2 hidden -> batch seq1 seq2",
+                            "en_shapes": "(2, 3, 4), (2, 3, 4)"},
+    _("any batch (lecture)"): {"en_einsum": "... seq1 hidden, ... seq2 hidden -> ... seq1 seq2",
+                               "en_shapes": "(2, 3, 4), (2, 3, 4)"},
+    _("attention"): {"en_einsum": "head q d, head k d -> q head k", "en_shapes": "(2, 3, 4), (2, 5, 4)"},
+    _("three factors"): {"en_einsum": "a b, b c, c d -> a d", "en_shapes": "(8, 2), (2, 9), (9, 2)"},
+    _("outer product"): {"en_einsum": "i, j -> i j", "en_shapes": "(4), (5)"},
+    _("trace"): {"en_einsum": "i i ->", "en_shapes": "(4, 4)"},
+}  # fmt: skip
+STORAGE_PRESETS = {
+    _("heads: a view"): HEADS,
+    _("transpose: a view"): {"en_op": "rearrange", "en_pattern": "a b c -> c a b", "en_shape": "(2, 3, 4)",
+                             "en_sizes": ""},
+    _("merged: a copy"): {"en_op": "rearrange", "en_pattern": "b seq heads d -> b heads (seq d)",
+                          "en_shape": "(2, 3, 2, 4)", "en_sizes": ""},
+    _("repeat: a view"): {"en_op": "repeat", "en_pattern": "h w -> h w c", "en_shape": "(30, 40)", "en_sizes": "c=3"},
+    _("repeat: a copy"): {"en_op": "repeat", "en_pattern": "h w -> h (w c)", "en_shape": "(30, 40)",
+                          "en_sizes": "c=3"},
+}  # fmt: skip
+
+
+def operation_controls() -> tuple[str, str, str, str]:
+    """Operation, pattern, shape and sizes, shared by the sections of this page; the lecture's heads at first."""
+    left, middle, right, last = st.columns([1.1, 3, 1.3, 1.3])
+    with left:
+        operation = inputs.select(_("Operation"), "en_op", ONE_TENSOR)
+    with middle:
+        pattern = inputs.text(_("Pattern"), "en_pattern", HEADS["en_pattern"], named_dims.MAX_PATTERN_CHARS)
+    with right:
+        shape = inputs.text(_("Shape"), "en_shape", HEADS["en_shape"], named_dims.MAX_TEXT_CHARS)
+    with last:
+        sizes = inputs.text(_("Sizes by name"), "en_sizes", HEADS["en_sizes"], named_dims.MAX_TEXT_CHARS)
+    return operation, pattern, shape, sizes
+
+
+def explained(operation: str, pattern: str, shapes_text: str, sizes_text: str = "") -> Explanation | None:
+    """The operation explained; where it cannot be, the reason on screen, with its place in the pattern, and None."""
+    shapes = named_dims.read_shapes(shapes_text)
+    sizes = named_dims.read_sizes(sizes_text)
+    return tried(
+        lambda: named_dims.explain(pattern, *shapes, operation_=operation, **sizes),
+        lambda: named_dims.einops_says(operation, pattern, shapes, sizes),
+    )
+
+
+def tried(work: Callable[[], T], library: Callable[[], str] | None = None) -> T | None:
+    """The work's result; None, and the refusal on screen, where it is refused. ``library`` has einops' own words."""
+    try:
+        return work()
+    except ValueError as refused:
+        if isinstance(refused, PatternError) and refused.end > refused.start:
+            st.code(refused.marked, language=None)
+        st.warning(str(refused))
+        said = library() if library is not None else ""
+        if said:
+            with st.expander(_("What einops says")):
+                st.code(said, language=None, wrap_lines=True)
+        return None
+
+
+def card(key: str, comparison: Comparison, script: str) -> bool:
+    """A card of counts; where nothing was counted, a prediction alone."""
+    counted = comparison if comparison.measurement.value else None
+    waiting = _("torch's count is 0, too: there is no ratio")
+    return cards.predict_measure_explain(
+        key, comparison.prediction, counted, script=script, waiting=waiting, draw=False
+    )
+
+
+# Axes
+
+
+def axes_line(done: Explanation) -> None:
+    """Every tensor as its axes, each in its own colour: the inputs, an arrow, the output; what is gone, what is new."""
+    hue = {key: HUES[index % len(HUES)] for index, (key, _size) in enumerate(done.sizes)}
+    sizes = dict(done.sizes)
+    tensors = [
+        f"{name} {_dims(dims, hue, sizes)}" for name, dims in zip(named_dims.OPERAND_NAMES, done.inputs, strict=False)
+    ]
+    told = [
+        (_("summed") if done.contraction else done.operation, done.gone),
+        (_("repeated"), done.added),
+    ]
+    words = "".join(f' <span class="np-quiet">{label}: {_and(keys)}</span>' for label, keys in told if keys)
+    st.html(
+        f'<div style="line-height:2;font-size:.95rem">{" &nbsp; ".join(tensors)} &nbsp;→&nbsp; '
+        f"{_dims(done.output, hue, sizes)}{words}</div>"
+    )
+
+
+def _dims(dims: Sequence[tuple[str, ...]], hue: Mapping[str, str], sizes: Mapping[str, int]) -> str:
+    """A tensor's dimensions, each a box with its axes; an axis is underlined in its colour."""
+    boxes = []
+    for keys in dims:
+        axes = " ".join(
+            f'<span style="border-bottom:3px solid {hue[key]}">{escape(named_dims.label(key))}'
+            f"{'' if named_dims.label(key).isdecimal() else f' {sizes[key]}'}</span>"
+            for key in keys
+        )
+        style = "border:1px solid var(--line);border-radius:.3rem;padding:.1rem .4rem;white-space:nowrap"
+        boxes.append(f'<span style="{style}">{axes or 1}</span>')
+    return " ".join(boxes) or _("one number")
+
+
+def _and(keys: Sequence[str]) -> str:
+    return ", ".join(f"<code>{escape(named_dims.label(key))}</code>" for key in keys)
+
+
+# Steps
+
+
+def plan(done: Explanation) -> None:
+    """The steps that torch runs, each with the shape after it; and as code."""
+    rows = [("", shape_text(shape), axes_text(dims)) for shape, dims in zip(done.shapes, done.inputs, strict=True)]
+    rows += [(step.code, shape_text(step.shape), axes_text(step.axes)) for step in done.steps]
+    if not done.steps:
+        rows.append((_("nothing to do"), shape_text(done.output_shape), axes_text(done.output)))
+    table((_("torch"), _("shape after it"), _("axes")), rows, _("the plan: a step a row"), sentences=False)
+
+
+def storage_table(done: Explanation) -> None:
+    """The steps with strides, view or copy, the bytes that each allocates, and why."""
+    rows = [(step.code, shape_text(step.shape), _strides(step), _kind(step), _bytes(step), step.why)
+            for step in done.steps]  # fmt: skip
+    if not rows:
+        rows = [(_("nothing to do"), shape_text(done.output_shape), "", _("view"), "0 B", "")]
+    head = (_("torch"), _("shape after it"), _("strides"), "", _("new"), _("why"))
+    table(head, rows, _("where the elements lie after each step"))
+
+
+def _strides(step: Step) -> str:
+    return "" if step.strides is None else shape_text(step.strides)
+
+
+def _kind(step: Step) -> str:
+    return {True: _("view"), False: _("new"), None: _("by layout")}[step.is_view]
+
+
+def _bytes(step: Step) -> str:
+    return "" if step.is_view is None else units.si_bytes(step.new_bytes)
+
+
+def order_table(done: Explanation) -> None:
+    """The products in the order in which they are made: what is kept, what is summed, and their FLOPs."""
+    assert done.contraction is not None
+    rows = [
+        (
+            f"{one.left} · {one.right}",
+            _names(one.axes),
+            _names(one.summed),
+            f"{one.result_elements:,}",
+            f"{one.flops:,}",
+        )
+        for one in done.contraction.products
+    ]
+    if rows:
+        head = (_("product"), _("keeps"), _("sums over"), _("elements"), _("FLOPs"))
+        table(head, rows, _("the products in their order"), sentences=False)
+
+
+def _names(keys: Sequence[str]) -> str:
+    return ", ".join(named_dims.label(key) for key in keys) or "–"
+
+
+# Controls of the other sections
+
+
+def einsum_controls() -> tuple[str, str]:
+    """Pattern and shapes of an einsum; the lecture's scores at first."""
+    scores = next(iter(EINSUM_PRESETS.values()))
+    left, right = st.columns([3, 2])
+    with left:
+        pattern = inputs.text(_("Pattern"), "en_einsum", scores["en_einsum"], named_dims.MAX_PATTERN_CHARS)
+    with right:
+        shapes = inputs.text(_("Shapes"), "en_shapes", scores["en_shapes"], named_dims.MAX_TEXT_CHARS)
+    return pattern, shapes
+
+
+def reduction_controls() -> tuple[str, str]:
+    """Pattern and shape of a reduction; the lecture's at first."""
+    left, right = st.columns([3, 2])
+    with left:
+        pattern = inputs.text(_("Pattern"), "en_reduced", "... hidden -> ...", named_dims.MAX_PATTERN_CHARS)
+    with right:
+        shape = inputs.text(_("Shape"), "en_reduced_shape", "(2, 3, 4)", named_dims.MAX_TEXT_CHARS)
+    return pattern, shape
+
+
+def order_controls() -> tuple[str, str, str, str]:
+    """Two patterns, a shape and sizes; heads first and heads last at first."""
+    columns = st.columns([2, 2, 1, 1])
+    values = []
+    for column, label, key, default in zip(
+        columns,
+        (_("Pattern"), _("Another"), _("Shape"), _("Sizes by name")),
+        ("en_first", "en_second", "en_order_shape", "en_order_sizes"),
+        ("(heads d) -> heads d", "(d heads) -> heads d", "(8)", "heads=2"),
+        strict=True,
+    ):
+        with column:
+            values.append(inputs.text(label, key, default, named_dims.MAX_PATTERN_CHARS))
+    return values[0], values[1], values[2], values[3]
