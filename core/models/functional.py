@@ -19,17 +19,17 @@ def softmax(x: Float[Tensor, "*shape"], dim: int = -1) -> Float[Tensor, "*shape"
     >>> softmax(torch.tensor([1e4, 1e4, 0.0])).tolist()
     [0.5, 0.5, 0.0]
     """
-    exp_x = (x - x.amax(dim, keepdim=True).detach()).exp()
+    exp_x = (x - x.detach().amax(dim, keepdim=True)).exp()
     return exp_x / exp_x.sum(dim, keepdim=True)
 
 
 def cross_entropy(logits: Float[Tensor, "*batch vocab"], targets: Int[Tensor, "*batch"]) -> Float[Tensor, ""]:
-    """The mean of log Σ exp(logits) − logits[target], in nats.
+    """The mean of log Σ exp(logits) − logits[target], in nats. The largest logit is taken off both, as in softmax.
 
     >>> import torch
     >>> cross_entropy(torch.tensor([[1e4, 0.0], [0.0, 1e4]]), torch.tensor([0, 0])).item()
     5000.0
     """
-    log_sum_exp = logits.logsumexp(-1)
-    of_target = logits.gather(-1, rearrange(targets, "... -> ... 1"))
-    return (log_sum_exp - rearrange(of_target, "... 1 -> ...")).mean()
+    shifted = logits - logits.detach().amax(-1, keepdim=True)
+    of_target = shifted.gather(-1, rearrange(targets, "... -> ... 1"))
+    return (shifted.logsumexp(-1) - rearrange(of_target, "... 1 -> ...")).mean()

@@ -49,6 +49,8 @@ def config_from_huggingface(source: str | bytes | Mapping[str, Any]) -> Transfor
         return _gpt2(fields) if model_type == "gpt2" else _llama(fields, model_type)
     except RecursionError:
         raise ValueError(_("this config.json is nested too deeply")) from None
+    except OverflowError:
+        raise ValueError(_("this config.json holds a number of hundreds of digits")) from None
 
 
 def _parse(source: str | bytes) -> Any:

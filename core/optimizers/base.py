@@ -47,7 +47,7 @@ def at_least_zero(name: str, value: object) -> float:
     Traceback (most recent call last):
     ValueError: lr must be a number of at least 0, for example 0.001; received -0.1
     """
-    number = _number(value)
+    number = finite_number(value)
     if number is None or number < 0:
         message = _("{name} must be a number of at least 0, for example 0.001; received {value}")
         raise ValueError(message.format(name=name, value=repr(value)[:40]))
@@ -61,7 +61,7 @@ def below_one(name: str, value: object) -> float:
     Traceback (most recent call last):
     ValueError: beta2 must be a number from 0 to below 1, for example 0.9; received 1
     """
-    number = _number(value)
+    number = finite_number(value)
     if number is None or not 0 <= number < 1:
         message = _("{name} must be a number from 0 to below 1, for example 0.9; received {value}")
         raise ValueError(message.format(name=name, value=repr(value)[:40]))
@@ -76,7 +76,11 @@ def check_betas(betas: object) -> tuple[float, float]:
     return below_one("beta1", betas[0]), below_one("beta2", betas[1])
 
 
-def _number(value: object) -> float | None:
+def finite_number(value: object) -> float | None:
+    """The value as a float; None for what is no finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if math.isfinite(value) else None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:  # a whole number of hundreds of digits
+        return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core.checks import one_of, whole_number
+from core.claims import Comparison, Conditions, Measurement, Prediction, Term
 from core.words import _
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 STEP_BYTES = 4  # torch keeps the number of steps in an fp32 tensor of its own for each parameter tensor
 IMPLEMENTATIONS = ("napkin", "torch")
-_ITEM_BYTES = {"fp64": 8, "fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1}
+_ITEM_BYTES = {"fp64": 8, "fp32": 4, "fp16": 2, "bf16": 2}
+_TORCH_NAMES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _MAX_AXIS = 2**40
 
 
@@ -144,3 +146,30 @@ def measured_state_bytes(optimizer: torch.optim.Optimizer) -> int:
     tensors = [one for state in optimizer.state.values() for one in state.values() if isinstance(one, torch.Tensor)]
     storages = {storage._cdata: storage.nbytes() for storage in (one.untyped_storage() for one in tensors)}
     return sum(storages.values())
+
+
+def compare_state_bytes(
+    optimizer: str, shapes: Sequence[Sequence[int]], dtype: str | torch.dtype = "fp32"
+) -> Comparison:
+    """The state predicted beside what one step leaves, on torch's meta device: no memory, any size.
+
+    >>> compare_state_bytes("adamw", [(4, 4), (4, 4), (1, 4)]).measurement.value
+    300
+    """
+    import torch
+
+    predicted = state_bytes(optimizer, shapes, dtype)
+    kind = OPTIMIZERS[optimizer]
+    steps = kind.keeps_step * STEP_BYTES * len(shapes)
+    names = ", ".join(kind.states) or (_("rows and columns") if kind.keeps_step else _("none"))
+    terms = (Term(names, predicted - steps, kind.source), Term(_("steps"), steps, _("4 bytes for each tensor")))
+    formula = f"{predicted - steps:,} + {steps:,}"
+    torch_dtype = dtype if isinstance(dtype, torch.dtype) else getattr(torch, _TORCH_NAMES[dtype])
+    params = [torch.empty(tuple(shape), dtype=torch_dtype, device="meta", requires_grad=True) for shape in shapes]
+    for p in params:
+        p.grad = torch.empty_like(p)
+    made = make(optimizer, params, lr=0.001)
+    made.step()
+    conditions = Conditions("meta", _("torch's meta device"), str(dtype), 1, 0, 1, torch_version=str(torch.__version__))
+    measured = Measurement(_("optimizer state"), (measured_state_bytes(made),), "B", conditions)
+    return Comparison(Prediction(_("optimizer state"), predicted, "B", formula, terms, kind.source), measured)

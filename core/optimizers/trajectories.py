@@ -89,11 +89,11 @@ def trajectory(
 
 def _check_start(start: Sequence[float]) -> Point:
     entries = tuple(start) if isinstance(start, (tuple, list)) else ()
-    numbers = [float(one) for one in entries if isinstance(one, (int, float)) and not isinstance(one, bool)]
+    numbers = [one for one in entries if isinstance(one, (int, float)) and not isinstance(one, bool)]
     if len(entries) != 2 or len(numbers) != 2 or not all(abs(one) <= MAX_COORDINATE for one in numbers):
         message = _("a start is two numbers from −{most:,.0f} to {most:,.0f}; received {value}")
         raise ValueError(message.format(most=MAX_COORDINATE, value=repr(start)[:40]))
-    return numbers[0], numbers[1]
+    return float(numbers[0]), float(numbers[1])
 
 
 def compare_first_step(optimizer: str, gradient: float, lr: float, **hyper: Any) -> Comparison:

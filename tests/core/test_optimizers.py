@@ -184,6 +184,15 @@ def test_muon_keeps_one_number_for_each(implementation):
     assert optimizers.measured_state_bytes(made) == optimizers.state_bytes("muon", [(6, 4)]) == 96
 
 
+@pytest.mark.parametrize("name", sorted(TORCH))
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", torch.float64])
+def test_the_state_of_a_large_model_without_its_memory(name, dtype):
+    shapes = [(50257, 1600), (6400, 1600)] + ([(1600,)] if name != "muon" else [])
+    comparison = optimizers.compare_state_bytes(name, shapes, dtype)
+    assert comparison.difference == 0
+    assert sum(term.value for term in comparison.prediction.terms) == comparison.prediction.value
+
+
 def test_the_lectures_states_per_parameter():
     """CS336 §6.5: the Cruncher of width 4 has 36 parameters, and AdaGrad one number of state for each."""
     names = ("sgd", "momentum", "adagrad", "rmsprop", "adam", "adamw")
@@ -213,6 +222,7 @@ def test_shared_storage_is_counted_once():
         ("sgd", float("nan"), {}, "received nan"),
         ("sgd", float("inf"), {}, "received inf"),
         ("sgd", "0.1", {}, "received '0.1'"),
+        ("sgd", 10**400, {}, "lr must be a number of at least 0"),
         ("sgd", True, {}, "received True"),
         (
             "momentum",

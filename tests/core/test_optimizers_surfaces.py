@@ -140,6 +140,7 @@ def test_a_gradient_of_zero_moves_nothing():
         (("quadratic", "sgd", 0.1, (1,)), "a start is two numbers"),
         (("quadratic", "sgd", 0.1, (1, float("nan"))), "a start is two numbers"),
         (("quadratic", "sgd", 0.1, (1, 1e7)), "a start is two numbers"),
+        (("quadratic", "sgd", 0.1, (1, 10**400)), "a start is two numbers"),
         (("quadratic", "sgd", 0.1, "12"), "a start is two numbers"),
         (("quadratic", "sgd", 0.1, (1, "2")), "a start is two numbers"),
     ],
