@@ -15,6 +15,8 @@ if __name__ == "__main__":  # Streamlit runs this file for every visit
     navigation = {
         _("Start"): [st.Page(PAGES / "napkin.py", title=_("Napkin"), default=True)],
         _("Tensors"): [
+            st.Page(PAGES / "tensors_memory.py", title=_("Tensors in memory"), url_path="tensors_memory"),
+            st.Page(PAGES / "dtypes.py", title=_("Number formats"), url_path="dtypes"),
             st.Page(PAGES / "einops_playground.py", title=_("Einops playground"), url_path="einops_playground"),
         ],
         _("Compute"): [

@@ -16,7 +16,7 @@ from core.dtypes.blocks import (
     sample,
 )
 from core.dtypes.codec import Decoded, decode, encode, flip, neighbour, round_to, spacing
-from core.dtypes.create import CREATED, NewTensor, compare_created, create, truncated_deviation
+from core.dtypes.create import CREATED, MAX_ROWS, NewTensor, compare_created, create, truncated_deviation
 from core.dtypes.device import (
     MAX_TENSORS,
     DeviceMemory,
@@ -30,7 +30,20 @@ from core.dtypes.device import (
     predict_move,
 )
 from core.dtypes.exact import MAX_CHARS, Exact, decimal_text, fraction_text, read, scientific_text
-from core.dtypes.formats import FLOATS, FORMATS, INTEGERS, OVERFLOWS, SPECIALS, Format, custom, find, two_to
+from core.dtypes.formats import (
+    FLOATS,
+    FORMATS,
+    INTEGERS,
+    MAX_BIAS,
+    MAX_EXPONENT_BITS,
+    MAX_MANTISSA_BITS,
+    OVERFLOWS,
+    SPECIALS,
+    Format,
+    custom,
+    find,
+    two_to,
+)
 from core.dtypes.measured import THRESHOLDS, compare_threshold
 from core.dtypes.ranges import FinfoRow, NumberLine, Thresholds, beside_finfo, number_lines, thresholds
 from core.dtypes.scaling import (
@@ -93,8 +106,12 @@ __all__ = [
     "FORMATS",
     "INTEGERS",
     "KINDS",
+    "MAX_BIAS",
     "MAX_CHARS",
+    "MAX_EXPONENT_BITS",
+    "MAX_MANTISSA_BITS",
     "MAX_MEASURED_BYTES",
+    "MAX_ROWS",
     "MAX_SCALE_LOG2",
     "MAX_SHAPE_CHARS",
     "MAX_STEPS",

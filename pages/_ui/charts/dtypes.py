@@ -1,0 +1,209 @@
+"""Charts of Number formats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from core import units
+from core.dtypes import KINDS, Accumulation, BlockError, NumberLine, Rounded, Shares
+from core.words import _
+from pages._ui.charts import CLAIM, INK, PART_COLORS, canvas, names_axis, show
+
+# What becomes of a number: lost, kept with fewer bits, kept, too large.
+KIND_COLORS = {"zero": "#D55E00", "subnormal": "#E69F00", "normal": CLAIM, "overflow": "#7A5BA6"}
+KIND_NAMES = {"zero": _("zero"), "subnormal": _("subnormal"), "normal": _("normal"), "overflow": _("overflow")}
+SMALLEST_ERROR = 1e-17
+
+
+def relative_errors(rounded: Sequence[Rounded]) -> None:
+    """The relative error in each format, solid, and the worst that rounding can do in its normal range, hollow."""
+    rows: list[dict[str, Any]] = []
+    for one in rounded:
+        worst = float(one.fmt.epsilon / 2)
+        rows.append({"format": one.fmt.label, "error": worst, "kind": "worst", "label": _("at most ε/2")})
+        if one.relative_error:
+            error = max(one.relative_error, SMALLEST_ERROR)
+            rows.append({"format": one.fmt.label, "error": error, "kind": "actual", "label": one.note})
+    words = "; ".join(
+        f"{one.fmt.label}: {_('none') if one.relative_error is None else units.significant(one.relative_error)}"
+        for one in rounded
+    )
+    show(_draw_relative_errors, rows, len(rounded), alt_text=_("relative error in each format: {w}").format(w=words))
+
+
+def _draw_relative_errors(count: int) -> Any:
+    import altair as alt
+
+    ticks = [10.0**power for power in range(-16, 1, 4)]
+    base = canvas().encode(
+        y=alt.Y("format:N", sort=None, title=None, axis=names_axis()),
+        x=alt.X("error:Q", title=_("relative error (log); hollow: the most that rounding makes"),
+                axis=alt.Axis(values=ticks, format=".0e"), scale=alt.Scale(type="log", domainMax=1.5, nice=False)),
+        tooltip=["format:N", "label:N", alt.Tooltip("error:Q", format=".3e")],
+    )  # fmt: skip
+    worst = base.transform_filter(alt.datum.kind == "worst").mark_point(size=80, strokeWidth=1.5, color=CLAIM)
+    actual = base.transform_filter(alt.datum.kind == "actual").mark_point(size=60, filled=True, color=CLAIM, opacity=1)
+    return alt.layer(worst, actual).properties(height=24 * count)
+
+
+def number_lines(lines: Sequence[NumberLine], number: float | None) -> None:
+    """Where the positive numbers of each format lie: normal range, subnormal range, and every number of the narrow."""
+    rows: list[dict[str, Any]] = []
+    for line in lines:
+        name = line.fmt.label
+        ends = f"2^{line.first:.4g} … 2^{line.last:.4g}"
+        rows.append({"format": name, "low": line.first_normal, "high": line.last, "kind": "normal", "label": ends})
+        if line.first < line.first_normal:
+            rows.append(
+                {"format": name, "low": line.first, "high": line.first_normal, "kind": "subnormal", "label": ends}
+            )
+        if line.fmt.bits <= 8:
+            rows += [{"format": name, "low": mark, "kind": "mark", "label": f"{2.0**mark:.6g}"} for mark in line.marks]
+    if number is not None:
+        rows.append({"low": math.log2(number), "kind": "number", "label": f"{number:g}"})
+    words = "; ".join(f"{line.fmt.label}: 2^{line.first:.4g} to 2^{line.last:.4g}" for line in lines)
+    low, high = min(line.first for line in lines), max(line.last for line in lines)
+    if number is not None:
+        low, high = min(low, math.log2(number)), max(high, math.log2(number))
+    show(_draw_number_lines, rows, len(lines), number is not None, alt_text=words, low=low - 2, high=high + 2)
+
+
+def _draw_number_lines(count: int, with_number: bool) -> Any:
+    import altair as alt
+
+    scale = alt.Scale(domainMin=alt.ExprRef("low"), domainMax=alt.ExprRef("high"), nice=False)
+    axis = alt.Axis(labelExpr="'2^' + datum.value", tickCount=12)
+    x = alt.X("low:Q", title=_("positive numbers (log₂)"), scale=scale, axis=axis)
+    y = alt.Y("format:N", sort=None, title=None, axis=names_axis())
+    ranges = canvas().transform_filter("datum.kind === 'normal' || datum.kind === 'subnormal'")
+    bars = ranges.mark_bar(height=13).encode(
+        x=x, x2="high:Q", y=y,
+        color=alt.Color("kind:N", title=None, legend=alt.Legend(orient="top"),
+                        scale=alt.Scale(domain=["normal", "subnormal"], range=["#56B4E9", "#E69F00"])),
+        tooltip=["format:N", "kind:N", alt.Tooltip("label:N", title=_("from … to"))],
+    )  # fmt: skip
+    marks = canvas().transform_filter(alt.datum.kind == "mark").mark_tick(height=13, thickness=1, color="#1b1f24")
+    layers = [bars, marks.encode(x=x, y=y, tooltip=["format:N", "label:N"])]
+    if with_number:
+        number = canvas().transform_filter(alt.datum.kind == "number")
+        layers.append(number.mark_rule(color=INK, strokeDash=[5, 4]).encode(x=x))
+        layers.append(number.mark_text(align="left", dx=5).encode(x=x, y=alt.value(-4), text="label:N"))
+    return alt.layer(*layers).properties(height=22 * count)
+
+
+def accumulation(one: Accumulation) -> None:
+    """The weight after each update: without rounding, to nearest, and stochastically."""
+    rows: list[dict[str, Any]] = []
+    weights = (one.exact, one.nearest, one.stochastic_mean, one.one_run)
+    series = tuple(zip(_roundings(), weights, strict=True))
+    for name, values in series:
+        finite = [(step, value) for step, value in zip(one.steps, values, strict=True) if math.isfinite(value)]
+        rows += [{"step": step, "weight": value, "name": name} for step, value in finite]
+    band = zip(one.steps, one.stochastic_low, one.stochastic_high, strict=True)
+    rows += [{"step": step, "low": low, "high": high} for step, low, high in band if math.isfinite(low + high)]
+    words = "; ".join(f"{name}: {units.significant(values[-1])}" for name, values in series)
+    show(_draw_accumulation, rows, alt_text=_("the weight in the end: {words}").format(words=words))
+
+
+def _roundings() -> tuple[str, ...]:
+    return _("without rounding"), _("to nearest"), _("stochastic, mean"), _("stochastic, one run")
+
+
+def _draw_accumulation() -> Any:
+    import altair as alt
+
+    names = list(_roundings())
+    color = alt.Color("name:N", legend=alt.Legend(title=None, orient="top", columns=2),
+                      scale=alt.Scale(domain=names, range=[INK, "#D55E00", CLAIM, "#56B4E9"]))  # fmt: skip
+    dash = alt.StrokeDash("name:N", legend=None, scale=alt.Scale(domain=names, range=[[6, 4], [1, 0], [1, 0], [2, 2]]))
+    scale = alt.Scale(zero=False)
+    x = alt.X("step:Q", title=_("updates"))
+    y = alt.Y("weight:Q", title=_("weight"), scale=scale)
+    band = canvas().transform_filter("isValid(datum.low)").mark_area(color="#56B4E9", opacity=0.25)
+    lines = canvas().transform_filter("isValid(datum.name)").mark_line(strokeWidth=2)
+    return alt.layer(
+        band.encode(x=x, y=alt.Y("low:Q", title=_("weight"), scale=scale), y2="high:Q"),
+        lines.encode(x=x, y=y, color=color, strokeDash=dash, tooltip=["name:N", "step:Q", "weight:Q"]),
+    ).properties(height=230)
+
+
+def gradients(bars: Sequence[tuple[int, str, float]], name: str) -> None:
+    """The scaled gradients by powers of two, coloured by what becomes of them."""
+    rows = [
+        {"power": power + 0.5, "share": share, "kind": KIND_NAMES[kind], "range": f"2^{power} … 2^{power + 1}"}
+        for power, kind, share in bars
+    ]
+    totals = {kind: sum(share for _power, one, share in bars if one == kind) for kind in KINDS}
+    words = "; ".join(f"{KIND_NAMES[kind]} {share:.1%}" for kind, share in totals.items())
+    alt_text = _("scaled gradients in {name}: {words}").format(name=name, words=words)
+    show(_draw_gradients, rows, alt_text=alt_text)
+
+
+def _draw_gradients() -> Any:
+    import altair as alt
+
+    names = [KIND_NAMES[kind] for kind in KINDS]
+    color = alt.Color("kind:N", legend=alt.Legend(title=None, orient="top"),
+                      scale=alt.Scale(domain=names, range=[KIND_COLORS[kind] for kind in KINDS]))  # fmt: skip
+    axis = alt.Axis(labelExpr="'2^' + datum.value", tickCount=10, format="d")
+    bars = canvas().mark_bar(width=9).encode(
+        x=alt.X("power:Q", title=_("size of a gradient after scaling (log₂)"), axis=axis),
+        y=alt.Y("share:Q", title=_("share of the gradients"), axis=alt.Axis(format=".0%"), stack=True),
+        color=color, tooltip=["range:N", "kind:N", alt.Tooltip("share:Q", format=".2%")],
+    )  # fmt: skip
+    return bars.properties(height=230)
+
+
+def scales(curve: Sequence[Shares], measured: Shares) -> None:
+    """The predicted share that becomes 0 and that overflows at each scale (lines); torch's cast at this one (dots)."""
+    rows: list[dict[str, Any]] = []
+    for kind in ("zero", "overflow"):
+        rows += [{"scale": one.scale_log2, "share": getattr(one, kind), "kind": KIND_NAMES[kind]} for one in curve]
+        rows.append({"scale": measured.scale_log2, "measured": getattr(measured, kind), "kind": KIND_NAMES[kind]})
+    best = min(curve, key=lambda one: one.zero + one.overflow)
+    alt_text = _("fewest are lost at 2^{scale}: {share:.2%}").format(
+        scale=best.scale_log2, share=best.zero + best.overflow
+    )
+    show(_draw_scales, rows, alt_text=alt_text)
+
+
+def _draw_scales() -> Any:
+    import altair as alt
+
+    kinds = ("zero", "overflow")
+    color = alt.Color("kind:N", legend=alt.Legend(title=None, orient="top"),
+                      scale=alt.Scale(domain=[KIND_NAMES[kind] for kind in kinds],
+                                      range=[KIND_COLORS[kind] for kind in kinds]))  # fmt: skip
+    x = alt.X("scale:Q", title=_("scale (log₂)"), axis=alt.Axis(labelExpr="'2^' + datum.value", tickCount=8))
+    share = alt.Axis(format=".0%")
+    lines = canvas().transform_filter("isValid(datum.share)").mark_line(strokeDash=[6, 4], strokeWidth=2)
+    dots = canvas().transform_filter("isValid(datum.measured)").mark_point(filled=True, size=90, opacity=1)
+    return alt.layer(
+        lines.encode(x=x, y=alt.Y("share:Q", title=_("share lost"), axis=share), color=color),
+        dots.encode(x=x, y=alt.Y("measured:Q", title=_("share lost"), axis=share), color=color,
+                    tooltip=["kind:N", "scale:Q", alt.Tooltip("measured:Q", format=".3%")]),
+    ).properties(height=230)  # fmt: skip
+
+
+def block_errors(one: BlockError) -> None:
+    """The errors of a block format on a tensor, in the tensor's standard deviations."""
+    rows = [{"low": low, "high": high, "share": share} for low, high, share in one.histogram]
+    alt_text = _("errors of {name}: relative RMS {rms}").format(name=one.name, rms=units.significant(one.relative_rms))
+    show(_draw_block_errors, rows, alt_text=alt_text)
+
+
+def _draw_block_errors() -> Any:
+    import altair as alt
+
+    tooltip = [
+        alt.Tooltip("low:Q", format=".3f"),
+        alt.Tooltip("high:Q", format=".3f"),
+        alt.Tooltip("share:Q", format=".2%"),
+    ]
+    bars = canvas().mark_bar(color=PART_COLORS[3], stroke=CLAIM, strokeWidth=0.5).encode(
+        x=alt.X("low:Q", title=_("error / standard deviation")), x2="high:Q",
+        y=alt.Y("share:Q", title=_("share of the values"), axis=alt.Axis(format=".0%")), tooltip=tooltip,
+    )  # fmt: skip
+    return bars.properties(height=215)

@@ -1,0 +1,193 @@
+"""What the sections of Number formats say in tables: a number's bits in words, and formats side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from html import escape
+
+import streamlit as st
+
+from core import dtypes, units
+from core.claims import Comparison
+from core.dtypes import Decoded
+from core.words import _
+
+SHOWN_DIGITS = 60
+CHOSEN = ' style="background:var(--claim-tint);font-weight:600"'
+
+
+def facts(typed: dtypes.Typed) -> None:
+    """What the bits mean, with numbers; the class; the spacing; how far off the number is that was typed."""
+    one = typed.decoded
+    assert one is not None
+    fmt = one.fmt
+    rows = [(_("means"), *_meaning(one))]
+    if one.value is not None:
+        rows.append((_("exactly"), *_exactly(one)))
+    kinds = {"zero": _("zero"), "subnormal": _("subnormal"), "normal": _("normal"), "inf": _("infinity"), "nan": "NaN"}
+    rows.append((_("class"), f"{kinds[one.kind]}, {_('code')} 0x{one.code:0{(fmt.bits + 3) // 4}x}", one.bits))
+    ulp = dtypes.spacing(dtypes.exact_of(one), fmt)
+    if ulp is not None:
+        text = f"{dtypes.power_text(ulp)} = {units.significant(float(ulp))}"
+        rows.append((_("spacing (ULP)"), text, dtypes.scientific_text(ulp)))
+    (rounded,) = dtypes.survey(typed.exact, [fmt])
+    if rounded.error is not None and rounded.error_ulps is not None:
+        off = _("{ulps} ULP, relative {relative}").format(
+            ulps=units.significant(float(rounded.error_ulps)), relative=_relative(rounded.relative_error)
+        )
+        rows.append((_("off by"), f"{off} ({rounded.note})", dtypes.fraction_text(rounded.error)))
+    body = "".join(
+        f'<tr><td>{escape(name)}</td><td style="overflow-wrap:anywhere" title="{escape(exact)}">'
+        f"{escape(text)}</td></tr>"
+        for name, text, exact in rows
+    )
+    st.html(f'<table class="np-why">{body}</table>')
+
+
+def _meaning(one: Decoded) -> tuple[str, str]:
+    """(-1)^sign × 2^exponent × significand, with the numbers put in."""
+    if one.kind in ("inf", "nan") or one.fmt.integer:
+        return dtypes.in_words(one), ""
+    hidden = 1 if one.kind == "normal" else 0
+    m = one.fmt.mantissa_bits
+    significand = f"({hidden} + {one.mantissa:,} / {1 << m:,})" if m else str(hidden)
+    sign = f"(−1)^{one.sign} × " if one.fmt.signed else ""
+    text = f"{sign}2^({one.exponent}) × {significand} = {dtypes.shortest_text(one)}"
+    return text.replace("(-", "(−"), dtypes.in_words(one)
+
+
+def _exactly(one: Decoded) -> tuple[str, str]:
+    value = one.value
+    assert value is not None
+    exact = dtypes.decimal_text(value) if not value or abs(value) >= 1e-9 else dtypes.scientific_text(value)
+    if one.sign and not value:
+        exact = "-0"
+    return exact if len(exact) <= SHOWN_DIGITS else exact[:SHOWN_DIGITS] + "…", exact
+
+
+def _relative(relative: float | None) -> str:
+    return "—" if relative is None else units.significant(relative)
+
+
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]], label: str, marked: int | None = None
+) -> None:
+    """A table that cuts no cell short. A cell is its text and what pointing at it says; one row may be marked."""
+    top = "".join(f"<th>{escape(one)}</th>" for one in head)
+    lines = "".join(
+        f"<tr{CHOSEN if index == marked else ''}>"
+        + "".join(f'<td title="{escape(exact)}">{escape(text)}</td>' for text, exact in row)
+        + "</tr>"
+        for index, row in enumerate(rows)
+    )
+    st.html(
+        f'<div class="np-scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
+        f'<table class="np-why np-wide"><tr>{top}</tr>{lines}</table></div>'
+    )
+
+
+def survey_table(typed: dtypes.Typed, rounded: Sequence[dtypes.Rounded]) -> None:
+    """What each format makes of the number, how far off, and what ml_dtypes makes of it where that differs."""
+    rows = []
+    for one in rounded:
+        value, exact = ("—", "") if one.decoded is None else (_short(one.decoded), _exact_text(one.decoded))
+        ulps = "—" if one.error_ulps is None else units.significant(float(one.error_ulps))
+        rows.append([(one.fmt.label, ""), (value, exact), (ulps, ""), (_relative(one.relative_error), ""),
+                     (one.note + _other_library(typed, one), "")])  # fmt: skip
+    head = (_("format"), _("becomes"), _("off, ULP"), _("relative"), "")
+    table(head, rows, _("the number in each format"))
+
+
+def _other_library(typed: dtypes.Typed, one: dtypes.Rounded) -> str:
+    """torch's and ml_dtypes' casts where they disagree, with their versions."""
+    casts = dtypes.library_casts(typed.exact, one.fmt)
+    if len({cast.decoded.code for cast in casts}) < 2 or all(cast.decoded.kind == "nan" for cast in casts):
+        return ""
+    told = "; ".join(f"{cast.library} {cast.version}: {_short(cast.decoded)}" for cast in casts)
+    return f" ({told})"
+
+
+def _short(one: Decoded) -> str:
+    if one.value is None or not one.value:
+        return dtypes.in_words(one).replace(" ", "")
+    return units.significant(float(one), 6)
+
+
+def _exact_text(one: Decoded) -> str:
+    return "" if one.value is None else dtypes.scientific_text(one.value)
+
+
+def threshold_table(listed: Sequence[dtypes.Thresholds]) -> None:
+    """The thresholds of each format; exact on hover."""
+    overflow = {"infinity": "∞", "nan": "NaN", "saturate": _("saturates")}
+    rows = []
+    for one in listed:
+        values = (one.rounds_to_zero, one.smallest_subnormal, one.smallest_normal, one.epsilon, one.largest)
+        shown = [("—", "") if value is None else (_power(value), dtypes.scientific_text(value)) for value in values]
+        edge = f"{_power(one.overflows_from)} → {overflow[one.overflow]}"
+        sign = "≥ " if one.overflow_includes_it else "> "
+        rows.append([(one.fmt.label, ""), *shown, (sign + edge, dtypes.scientific_text(one.overflows_from))])
+    head = (_("format"), _("rounds to 0, ≤"), _("smallest subnormal"), _("smallest normal"), _("ε, above 1"),
+            _("largest"), _("overflows"))  # fmt: skip
+    table(head, rows, _("thresholds of each format"))
+
+
+def _power(value: Fraction) -> str:
+    text = dtypes.power_text(value)
+    return text.replace("^-", "^−") if text.startswith("2^") else units.significant(float(value), 5)
+
+
+def finfo_table(rows: Sequence[dtypes.FinfoRow]) -> None:
+    """torch.finfo beside what follows from the bits; the one that is wrong is marked."""
+    by_format: dict[str, list[dtypes.FinfoRow]] = {}
+    for row in rows:
+        by_format.setdefault(row.fmt.label, []).append(row)
+    lines, marked = [], None
+    for index, (label, fields) in enumerate(by_format.items()):
+        cells_of_row = [(label, "")]
+        for row in fields:
+            text = units.significant(row.torchs, 5)
+            if not row.agrees:
+                text, marked = _("{torchs}, in truth {ours}").format(torchs=text, ours=f"{row.ours:g}"), index
+            cells_of_row.append((text, f"{row.ours!r}"))
+        lines.append(cells_of_row)
+    head = (_("format"), "torch.finfo(…).eps", ".max", ".smallest_normal")
+    table(head, lines, _("torch.finfo beside the format's bits"), marked)
+
+
+def update_table(comparisons: Sequence[Comparison]) -> None:
+    """The smallest update that changes 1, predicted and by torch."""
+    rows = []
+    for one in comparisons:
+        values = (one.prediction.value, one.measurement.value)
+        shown = [(units.significant(value or 0.0), repr(value)) for value in values]
+        rows.append([(one.measurement.conditions.dtype, ""), *shown])
+    table((_("weight 1 in"), _("smallest update"), _("by torch")), rows, _("the smallest update that changes 1"))
+
+
+def why_stuck(done: dtypes.Accumulation) -> str:
+    """Where rounding to nearest stops, in words."""
+    mean = units.significant(done.stochastic_mean[-1])
+    if done.stuck_at is None:
+        message = _("In {name} nearest rounding moves at every step; {runs} stochastic runs end at {mean} on average.")
+        return message.format(name=done.fmt.label, runs=done.runs, mean=mean)
+    message = _(
+        "In {name} nearest rounding is stuck after {n:,} updates; {runs} stochastic runs end at {mean} on average."
+    )
+    return message.format(name=done.fmt.label, n=done.stuck_at, runs=done.runs, mean=mean)
+
+
+def block_table(errors: Sequence[dtypes.BlockError], chosen: str) -> None:
+    """Every block format on the same tensor: bytes and errors."""
+    rows = []
+    for one in errors:
+        per_value = dtypes.BLOCK_FORMATS[one.name].bits_per_value
+        rows.append([
+            (one.name, dtypes.BLOCK_FORMATS[one.name].rule), (f"{per_value:g}", ""),
+            (f"{per_value / 8:.4g}", f"{one.stored_bytes:,} B"),
+            (units.significant(one.relative_rms), repr(one.relative_rms)),
+            (f"{one.zero_share:.1%}", ""), (f"{one.clipped_share:.1%}", ""),
+        ])  # fmt: skip
+    head = (_("format"), _("bits a value"), _("bytes"), _("relative RMS"), _("became 0"), _("clipped"))
+    table(head, rows, _("block formats on this tensor"), [one.name for one in errors].index(chosen))
