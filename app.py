@@ -17,6 +17,7 @@ if __name__ == "__main__":  # Streamlit runs this file for every visit
         _("Tensors"): [
             st.Page(PAGES / "tensors_memory.py", title=_("Tensors in memory"), url_path="tensors_memory"),
             st.Page(PAGES / "dtypes.py", title=_("Number formats"), url_path="dtypes"),
+            st.Page(PAGES / "strides_views.py", title=_("Strides & views"), url_path="strides_views"),
             st.Page(PAGES / "einops_playground.py", title=_("Einops playground"), url_path="einops_playground"),
         ],
         _("Compute"): [

@@ -17,8 +17,7 @@ def storage_of_a_tensor(rows: int, columns: int, row: int, column: int) -> int:
     strides = x_RC.stride()
     place = x_RC.storage_offset() + row * strides[0] + column * strides[1]
 
-    storage = x_RC.untyped_storage()
-    flat_N = torch.empty(0, dtype=torch.float32).set_(storage)
+    flat_N = torch.empty(0, dtype=torch.float32).set_(x_RC.untyped_storage())
     assert flat_N.numel() == rows * columns
     assert flat_N[place] == x_RC[row, column]
     if (rows, columns, row, column) == (4, 4, 1, 2):  # the lecture's
@@ -55,7 +54,7 @@ def elementwise() -> torch.Tensor:
     squared_N, root_N, inverse_root_N = x_N.pow(2), x_N.sqrt(), x_N.rsqrt()
     assert squared_N.tolist() == [1, 16, 81]
     assert root_N.tolist() == [1, 2, 3]
-    torch.testing.assert_close(inverse_root_N, torch.tensor([1, 1 / 2, 1 / 3]))
+    assert torch.allclose(inverse_root_N, torch.tensor([1, 1 / 2, 1 / 3]))
     doubled_N, twice_N, halved_N = x_N + x_N, x_N * 2, x_N / 0.5
     assert torch.equal(doubled_N, twice_N)
     assert torch.equal(doubled_N, halved_N)

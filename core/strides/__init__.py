@@ -12,7 +12,7 @@ from core.strides.addresses import (
 )
 from core.strides.chains import random_chain
 from core.strides.comparing import compare_bytes, compare_flip, compare_place, compare_write
-from core.strides.cost import CASES, CostRun, check_cost, compare_cost, measure_cost, moved_bytes, predict_cost
+from core.strides.cost import CASES, MAX_N, CostRun, check_cost, compare_cost, measure_cost, moved_bytes, predict_cost
 from core.strides.elementwise import (
     LECTURE_VALUES,
     Applied,
@@ -43,6 +43,7 @@ from core.strides.parsing import (
     parse_index,
     parse_operation,
     parse_shape,
+    parse_values,
 )
 from core.strides.picture import Picture, Place, draw, shown_shape
 from core.strides.rules import KINDS, Step, predict, predict_chain
@@ -64,6 +65,7 @@ __all__ = [
     "LECTURE_VALUE",
     "LECTURE_VALUES",
     "MAX_DIMS",
+    "MAX_N",
     "MAX_OPERATIONS",
     "MAX_TEXT",
     "NAMES",
@@ -114,6 +116,7 @@ __all__ = [
     "parse_index",
     "parse_operation",
     "parse_shape",
+    "parse_values",
     "places_used",
     "predict",
     "predict_chain",

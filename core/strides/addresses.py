@@ -52,12 +52,14 @@ def address_of(layout: Layout, index: Sequence[int]) -> Address:
 class TensorWrite:
     """One tensor of the chain when an element of another is written.
 
-    ``shares_storage``: whether it lies in the storage that was written to. ``predicted`` are the indices whose value
-    changes, by address alone; ``changed`` those whose value did change in torch; ``values`` what it then holds.
+    ``storage`` numbers the storages of the chain, a copy beginning a new one; ``shares_storage``: whether it lies in
+    the one that was written to. ``predicted`` are the indices whose value changes, by address alone; ``changed`` those
+    whose value did change in torch; ``values`` what it then holds.
     """
 
     text: str
     layout: Layout
+    storage: int
     shares_storage: bool
     predicted: frozenset[Index]
     changed: frozenset[Index]
@@ -118,6 +120,7 @@ def write_through(
             TensorWrite(
                 text="x" if number == 0 else steps[number - 1].operation.text,
                 layout=layout,
+                storage=storages[number],
                 shares_storage=shares,
                 predicted=frozenset(elements_at(layout, address.place)) if shares else frozenset(),
                 changed=frozenset(tuple(map(int, one)) for one in changed.nonzero().tolist()),

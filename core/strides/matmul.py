@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any
 
 from core.claims import Comparison, Measurement, Prediction, Term
 from core.strides.elementwise import counted
@@ -16,6 +17,7 @@ from core.strides.layout import check_shape
 from core.words import _
 
 Shape = tuple[int, ...]
+SMALL = 2**20  # elements of both operands, and products
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def compare_matmul_flops(shapes: MatmulShapes) -> Comparison | None:
     )
     source = "CS336 lecture 2, §5.2.4, §5.4"
     prediction = Prediction(quantity, shapes.flops, "FLOP", formula, terms, source)
-    a, b = (torch.empty(shape, device="meta") for shape in (shapes.a, shapes.b))
+    a, b = _operands(shapes.a, shapes.b)
     measurement = Measurement(
         quantity, (count_flops(torch.matmul, a, b),), "FLOP", counted(_("as torch's operators ran"))
     )
@@ -124,18 +126,28 @@ def compare_matmul_flops(shapes: MatmulShapes) -> Comparison | None:
 
 
 def torch_matmul_shape(shape_a: Sequence[int], shape_b: Sequence[int]) -> tuple[Shape | None, str]:
-    """The shape of torch's own result, without computing it, or torch's own message.
+    """The shape of torch's own result, or torch's own message.
 
     >>> torch_matmul_shape((4, 8, 16, 32), (32, 2))
     ((4, 8, 16, 2), '')
     """
     import torch
 
-    a, b = (torch.empty(check_shape(shape), device="meta") for shape in (shape_a, shape_b))
+    a, b = _operands(check_shape(shape_a), check_shape(shape_b))
     try:
         return tuple(torch.matmul(a, b).shape), ""
     except (RuntimeError, IndexError) as error:
         return None, str(error).split("\n")[0]
+
+
+def _operands(a: Shape, b: Shape) -> tuple[Any, Any]:
+    """Two tensors of these shapes: real ones, and where that would be more than a little work, on the meta device."""
+    import torch
+
+    shapes = explain_matmul(a, b)
+    small = math.prod(a) + math.prod(b) <= SMALL and (shapes.flops or 0) <= 2 * SMALL
+    device = "cpu" if small else "meta"  # whose first multiplication takes two seconds of imports
+    return torch.zeros(a, device=device), torch.zeros(b, device=device)
 
 
 def _batch_dim(a: int | None, b: int | None) -> BatchDim:

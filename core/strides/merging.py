@@ -77,7 +77,7 @@ def view_strides(shape: Sequence[int], strides: Sequence[int], new_shape: Sequen
 
 
 def merged_runs(shape: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """The dimensions in groups that merge into one each.
+    """The dimensions in groups that merge into one each; a size of 1 goes with its neighbour, whatever its stride.
 
     >>> merged_runs((2, 3, 4), (12, 4, 1)), merged_runs((2, 4, 3), (12, 1, 4))
     (((0, 1, 2),), ((0,), (1,), (2,)))
@@ -85,9 +85,9 @@ def merged_runs(shape: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int
     runs: list[tuple[int, ...]] = []
     step, run = 0, 1
     for d in range(len(shape) - 1, -1, -1):
-        if runs and (shape[d] == 1 or strides[d] == run * step):
+        if runs and (shape[d] == 1 or run == 1 or strides[d] == run * step):
             runs[-1] = (d, *runs[-1])
-            run *= shape[d]
+            step, run = strides[d] if run == 1 else step, run * shape[d]
         else:
             runs.append((d,))
             step, run = strides[d], shape[d]

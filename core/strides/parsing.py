@@ -14,6 +14,7 @@ MAX_TEXT = 300
 MAX_OPERATIONS = 12
 MAX_DIGITS = 10
 _TOKEN = re.compile(r"\s*(?:([0-9]+)|([A-Za-z_]+)|(\.\.\.)|(.))", re.DOTALL)
+_DECIMAL = re.compile(r"-?(?:[0-9]{1,12}(?:\.[0-9]{0,12})?|\.[0-9]{1,12})(?:[eE][-+]?[0-9]{1,2})?")
 _SPELLINGS = str.maketrans({"−": "-", "×": ",", "…": "...", "\u00a0": " "})  # as pages and PDFs write them
 
 
@@ -26,6 +27,23 @@ def parse_shape(text: str) -> tuple[int, ...]:
     ((4, 4), (2, 3), ())
     """
     return check_shape(_numbers_of(text, _("shape")))
+
+
+def parse_values(text: str) -> tuple[float, ...]:
+    """The numbers in a text such as ``1, 4, 9.5``. Errors: ValueError that names the part that is none.
+
+    >>> parse_values("1, 4, −2.5")
+    (1.0, 4.0, -2.5)
+    """
+    if len(text) > MAX_TEXT:
+        message = _("at most {most} characters, please; received {count}")
+        raise ValueError(message.format(most=MAX_TEXT, count=len(text)))
+    parts = [part.strip() for part in text.translate(_SPELLINGS).split(",")]
+    for part in parts:
+        if not _DECIMAL.fullmatch(part):
+            message = _("expected numbers with commas between them, for example 1, 4, 9; received “{part}”")
+            raise ValueError(message.format(part=part[:20]))
+    return tuple(map(float, parts))
 
 
 def _numbers_of(text: str, what: str) -> tuple[int, ...]:

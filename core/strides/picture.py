@@ -12,7 +12,6 @@ from core.strides.running import base_tensor, run_chain, run_operation
 from core.words import _
 
 MAX_DRAWN = 4096
-MAX_PLACES = 96
 MAX_SIDE = 12
 MAX_PARTS = 8  # two-dimensional parts of a tensor of more dimensions
 
@@ -32,18 +31,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Picture:
-    """The tensor number ``number`` of a chain: ``shown`` is its shape cut down to what can be drawn.
-
-    ``places`` begins with place 0 and ends where the drawing does; ``is_cut`` says whether something is left out.
-    """
+    """A tensor of a chain and its whole storage; ``shown`` is the shape cut down to what can be drawn."""
 
     layout: Layout
     shown: tuple[int, ...]
     places: tuple[Place, ...]
-
-    @property
-    def is_cut(self) -> bool:
-        return self.shown != self.layout.shape or len(self.places) < self.layout.storage_size
 
 
 def draw(shape: Sequence[int], operations: Sequence[Operation], number: int) -> Picture:
@@ -68,12 +60,11 @@ def draw(shape: Sequence[int], operations: Sequence[Operation], number: int) -> 
         message = _("tensors of at most {most:,} elements are drawn; this chain has one of {largest:,}")
         raise ValueError(message.format(most=MAX_DRAWN, largest=largest))
     last_copy = max((at + 1 for at, one in enumerate(ran) if one.kind == "copy"), default=0)
-    drawn = min(MAX_PLACES, layout.storage_size)
     origins = _origins(shape, done, last_copy, layouts[last_copy])
     first: dict[int, tuple[int, ...]] = {}
     for index, place in zip(layout.indices(), layout.addresses(), strict=True):
         first.setdefault(place, index)
-    values = torch.as_strided(tensor, (drawn,), (1,), 0).tolist()
+    values = torch.as_strided(tensor, (layout.storage_size,), (1,), 0).tolist()
     places = tuple(Place(value, origins[at], first.get(at)) for at, value in enumerate(values))
     return Picture(layout, shown_shape(layout.shape), places)
 

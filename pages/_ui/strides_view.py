@@ -1,0 +1,212 @@
+"""Controls and tables that the sections of Strides & views share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import streamlit as st
+
+from core import jobs, strides, units
+from core.hardware import Calibration
+from core.strides import Layout, Operation
+from core.words import _
+from pages._ui import inputs, jobs_view, machine, strides_cells, strides_chain
+from pages._ui.charts import strides_views as charts
+from pages._ui.scripts import strides_views as scripts
+from pages._ui.strides_chain import Chain
+
+Shape = tuple[int, ...]
+REFUSALS = {
+    _("lecture"): {"strides_view_shape": "2, 3", "strides_view_order": "1, 0", "strides_view_new": "2, 3"},
+    _("untouched"): {"strides_view_shape": "2, 3", "strides_view_order": "0, 1", "strides_view_new": "3, 2"},
+    _("heads"): {
+        "strides_view_shape": "2, 3, 2, 4",
+        "strides_view_order": "0, 2, 1, 3",
+        "strides_view_new": "2, 2, 12",
+    },
+    _("still merges"): {"strides_view_shape": "2, 3, 4", "strides_view_order": "2, 0, 1", "strides_view_new": "4, 6"},
+}
+BYTES = {
+    _("10 of a million"): {"strides_bytes_shape": "1000000", "strides_bytes_chain": "x[:10]"},
+    _("and cloned"): {"strides_bytes_shape": "1000000", "strides_bytes_chain": "x[:10].clone()"},
+    _("one column"): {"strides_bytes_shape": "1000, 1000", "strides_bytes_chain": "x[:, 0]"},
+    _("expand"): {"strides_bytes_shape": "1, 1000", "strides_bytes_chain": "x.expand(1000, 1000)"},
+    _("windows"): {"strides_bytes_shape": "10000", "strides_bytes_chain": "x.unfold(0, 100, 1)"},
+}
+MATMULS = {
+    _("lecture"): {"strides_a": "16, 32", "strides_b": "32, 2"},
+    _("batched"): {"strides_a": "4, 8, 16, 32", "strides_b": "32, 2"},
+    _("scores"): {"strides_a": "4, 8, 16, 32", "strides_b": "4, 8, 32, 16"},
+    _("both repeat"): {"strides_a": "4, 1, 16, 32", "strides_b": "8, 32, 2"},
+    _("vector"): {"strides_a": "4, 16, 32", "strides_b": "32"},
+    _("error"): {"strides_a": "16, 32", "strides_b": "16, 32"},
+}
+
+
+# A new tensor
+
+
+def element() -> tuple[Shape, Shape]:
+    """The shape of a new tensor and one of its elements; the lecture's at first."""
+    left, right, _rest = st.columns([1.2, 1.2, 3])
+    with left:
+        shape = strides.parse_shape(inputs.text(_("Shape of x"), "strides_grid", "4, 4", 60))
+    with right:
+        index = strides.parse_index(inputs.text(_("Element"), "strides_element", "1, 2", 60))
+    strides.address_of(Layout.contiguous(shape), index)  # refused here, in words
+    return shape, index
+
+
+def pick_element(shape: Shape) -> None:
+    """The drawing of a new tensor in which a click chooses the element."""
+    index = strides.parse_index(st.session_state["strides_element"])
+    drawn = strides_chain.draw(shape, (), 0)
+
+    def pick(name: str) -> None:
+        found = drawn.places[int(name)].index or ()
+        inputs.set_values(strides_element=", ".join(map(str, found)))
+
+    strides_cells.tensor("strides_grid", drawn, shape, drawn.layout.address(index), pick)
+
+
+def copy_as_python(key: str, script: str) -> None:
+    with st.popover(_("Copy as Python"), type="tertiary", key=f"np_script_{key}"):
+        st.code(script, language="python")
+
+
+# When view refuses
+
+
+def reordered() -> tuple[Chain, Shape]:
+    """A tensor with its dimensions in another order, to be viewed in a new shape: the chain, and that shape."""
+    columns = st.columns([1, 1, 1, 2.6], vertical_alignment="bottom")
+    with columns[0]:
+        shape = strides.parse_shape(inputs.text(_("Shape of x"), "strides_view_shape", "2, 3", 60))
+    with columns[1]:
+        order = strides.parse_index(inputs.text(_("permute to"), "strides_view_order", "1, 0", 60))
+    with columns[2]:
+        new = strides.parse_index(inputs.text(_("view as"), "strides_view_new", "2, 3", 60))
+    with columns[3]:
+        inputs.presets(REFUSALS)
+    made = strides_chain.run(shape, (Operation("permute", order), Operation("view", new)))
+    if made.steps[0].after is None:
+        raise ValueError(made.steps[0].reason)
+    return made, new
+
+
+# Writing
+
+
+def element_to_write(made: Chain) -> strides.Write:
+    """The tensor and the element to write to, and what the write did."""
+    left, right, _rest = st.columns([1.2, 1.2, 3])
+    with left:
+        number = inputs.whole_number(_("Tensor (0 is x)"), "strides_to", 0, 0, strides.MAX_OPERATIONS)
+    with right:
+        index = strides.parse_index(inputs.text(_("Element"), "strides_at", "0, 0", 60))
+    return strides.write_through(made.shape, made.operations, number, index)
+
+
+def pick_write(name: str) -> None:
+    """A click on a cell writes there."""
+    number, index = name.split(": ", 1)
+    inputs.set_values(strides_to=int(number), strides_at=index)
+
+
+# Bytes
+
+
+def bytes_chain() -> tuple[Shape, tuple[Operation, ...], str]:
+    """The shape and the chain whose bytes are counted, and the chain as text."""
+    left, middle, right = st.columns([1.1, 2.2, 2.7], vertical_alignment="bottom")
+    with left:
+        shape = strides.parse_shape(inputs.text(_("Shape of x"), "strides_bytes_shape", "1000000", 60))
+    with middle:
+        text = inputs.text(_("Chain"), "strides_bytes_chain", "x[:10]", strides.MAX_TEXT)
+    with right:
+        inputs.presets(BYTES)
+    operations = strides.parse_chain(text)
+    return shape, operations, strides.format_chain(operations)
+
+
+# Cost
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the timing's controls say, the ceilings, and the run that was made with these very settings."""
+
+    n: int
+    name: str
+    script: str
+    calibration: Calibration | None = None
+    run: strides.CostRun | None = None
+
+
+def cost() -> Cost:
+    """The controls of the timing and its button."""
+    cores = machine.cores()
+    left, middle, right = st.columns([1, 1, 4], vertical_alignment="bottom")
+    with left:
+        n = inputs.whole_number("n", "strides_n", 4096, 16, strides.MAX_N, step=16)
+    with middle:
+        threads = inputs.whole_number(_("Threads"), "strides_threads", cores, 1, cores)
+    names = [name for name in strides.CASES if name != "view"]
+    with right:
+        name = inputs.choice(_("Explain"), "strides_case", names, lambda one: strides.CASES[one].code, "transposed")
+    chosen = Cost(n, name, scripts.cost(n, threads, name), machine.calibration(machine.devices()[0], threads))
+    if chosen.calibration is None:
+        return chosen
+    done = jobs_view.button_and_progress(
+        "strides_cost", _("Measure"), strides.measure_cost, n,
+        check=lambda: _check(n), threads=threads, on_progress=jobs.report,
+    )  # fmt: skip
+    if done is not None and done.settings != (n, threads):
+        st.caption(_("The settings have changed since the last measurement: measure again."))
+        done = None
+    return replace(chosen, run=done)
+
+
+def _check(n: int) -> None:
+    strides.check_cost(n)
+
+
+# Elementwise and matmul
+
+
+def results(ran: strides.Elementwise) -> None:
+    """Each operation with its result, where that lies, and what was allocated."""
+    head = (_("operation"), _("result"), _("storage at"), _("x's storage"), _("allocated"))
+    rows = [("x", _row(ran.values), hex(ran.storage_pointer), _("yes"), "")]
+    for one in ran.applied:
+        shares = _("yes") if one.shares_storage else _("no")
+        size = units.binary_bytes(one.allocated_bytes)
+        rows.append((one.expression, _row(one.values), hex(one.storage_pointer), shares, size))
+    charts.table(head, rows, _("where each result lies"))
+
+
+def _row(numbers: Sequence[float]) -> str:
+    return ", ".join(map(strides_cells.number, numbers))
+
+
+def operands() -> strides.MatmulShapes:
+    """The two shapes that are multiplied."""
+    left, middle, right = st.columns([1.3, 1.3, 3.4], vertical_alignment="bottom")
+    with left:
+        a = strides.parse_shape(inputs.text(_("Shape of a"), "strides_a", "4, 8, 16, 32", 60))
+    with middle:
+        b = strides.parse_shape(inputs.text(_("Shape of b"), "strides_b", "32, 2", 60))
+    with right:
+        inputs.presets(MATMULS)
+    return strides.explain_matmul(a, b)
+
+
+def matmul_in_words(shapes: strides.MatmulShapes) -> str:
+    """How many multiplications there are, and how often each operand's matrices are used."""
+    message = _(
+        "**{count:,}** multiplications of {left} by {right}; a matrix of a is used {a:,} times, one of b {b:,} times."
+    )
+    left = f"{shapes.m or 1} × {shapes.k_a}"
+    right = f"{shapes.k_b} × {shapes.n or 1}"
+    return message.format(count=shapes.multiplications, left=left, right=right, a=shapes.a_uses, b=shapes.b_uses)
