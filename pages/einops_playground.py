@@ -19,9 +19,8 @@ def transform() -> None:
     script = scripts.transform(done.operation, done.pattern.text, done.shapes, dict(done.given))
     if not einops_view.card("elements", named_dims.compare_elements(done), script):
         return
-    einops_view.axes_line(done)
-    einops_cells.tensors("transform", done, einops_cells.colored_by("en_color", done))
-    einops_view.plan(done)
+    einops_cells.tensors("transform", done, einops_view.axes_and_color("en_color", done))
+    st.code(done.code, language="python")
     for note in done.notes:
         st.caption(note)
     code_view.lesson("heads", lessons.heads)
@@ -37,21 +36,21 @@ def einsum() -> None:
     comparison = named_dims.compare_einsum_flops(done)
     if not einops_view.card("einsum_flops", comparison, scripts.einsum(pattern, done.shapes)):
         return
-    einops_view.axes_line(done)
+    color = einops_view.axes_and_color("en_einsum_color", done)
     if len(done.contraction.products) > 1:
         left, right = st.columns([1, 1])
         with left:
             einops_view.order_table(done)
         with right:
             einops_charts.orders(done.contraction)
-    einops_cells.tensors("einsum", done, einops_cells.colored_by("en_einsum_color", done))
+    einops_cells.tensors("einsum", done, color)
     st.code(done.code, language="python")
     for note in done.notes:
         st.caption(note)
     code_view.lesson("motivation", lessons.motivation)
 
 
-@frame.section(_("Is the result a view or a copy?"), _("View or copy"), needs_torch=True)
+@frame.section(_("Is the result a view or a copy?"), _("Views"), needs_torch=True)
 def storage() -> None:
     inputs.presets(einops_view.STORAGE_PRESETS)
     done = einops_view.explained(*einops_view.operation_controls())
@@ -69,7 +68,7 @@ def storage() -> None:
     )
 
 
-@frame.section(_("Is it a mean or a sum?"), _("Mean or sum"), needs_torch=True)
+@frame.section(_("Is it a mean or a sum?"), _("Reduce"), needs_torch=True)
 def reduction() -> None:
     pattern, shapes = einops_view.reduction_controls()
     done = einops_view.explained("mean", pattern, shapes)
@@ -97,7 +96,8 @@ def order() -> None:
     comparison = named_dims.compare_orders(first, second, one.shapes[0], **dict(one.given))
     if not einops_view.card("orders", comparison, scripts.orders(first, second, one.shapes[0], dict(one.given))):
         return
-    einops_cells.two_orders("orders", one, other, einops_cells.colored_by("en_order_color", one))
+    color = einops_view.axes_and_color("en_order_color", one)
+    einops_cells.two_orders("orders", one, other, color)
     code_view.lesson("order_matters", lessons.order_matters)
 
 
@@ -115,9 +115,7 @@ def annotations() -> None:
     example = named_dims.annotated_example(name)
     shapes = einops_packing.example_shapes(example)
     st.code(example.source, language="python")
-    einops_packing.calls(named_dims.check_annotations(name, shapes))
+    einops_packing.calls(named_dims.check_annotations(name, shapes), shapes)
 
 
-frame.page(
-    "einops_playground", _("Einops playground"), [transform, einsum, storage, reduction, order, packing, annotations]
-)
+frame.page("einops_playground", _("Einops"), [transform, einsum, storage, reduction, order, packing, annotations])

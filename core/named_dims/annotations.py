@@ -45,10 +45,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Checked:
-    """The same function called with the same shapes: with annotations alone, and with a checker that reads them."""
+    """The same function called with the same shapes: with annotations alone, and with a checker that reads them.
+
+    ``broadcast`` is the shape that torch made of the two tensors on the way, where the function is elementwise.
+    """
 
     annotated_only: Call
     with_checker: Call
+    broadcast: Shape | None = None
 
 
 def annotated_example(name: str) -> Example:
@@ -78,8 +82,8 @@ def check_annotations(name: str, shapes: Sequence[Shape]) -> Checked:
     Raises ValueError for shapes that are too large, or too many or too few.
 
     >>> checked = check_annotations("loss", [(8, 1), (8,)])
-    >>> checked.annotated_only.shape, checked.with_checker.shape  # the subtraction made 8 × 8 of it: no error, wrong
-    ((), None)
+    >>> checked.annotated_only.shape, checked.broadcast, checked.with_checker.shape  # no error, and wrong
+    ((), (8, 8), None)
     """
     example = annotated_example(name)
     if len(shapes) != len(example.parameters):
@@ -91,7 +95,10 @@ def check_annotations(name: str, shapes: Sequence[Shape]) -> Checked:
 
     tensors = [torch.ones(shape) for shape in sizes]
     plain, checking = _functions(name)
-    return Checked(_call(plain, tensors), _call(checking, tensors))
+    alone = _call(plain, tensors)
+    elementwise = name != "scores" and not alone.error
+    broadcast = tuple(torch.broadcast_shapes(*sizes)) if elementwise else None  # type: ignore[no-untyped-call]
+    return Checked(alone, _call(checking, tensors), broadcast)
 
 
 @functools.cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 import streamlit as st
@@ -12,12 +13,13 @@ import streamlit as st
 from core import named_dims
 from core.named_dims import Explanation, Packed
 from core.words import _
-from pages._ui import cells, inputs
+from pages._ui import cells
 from pages._ui.cells import Cell, Grid
 
 Shape = tuple[int, ...]
 MAX_CELLS = 500
 MAX_LINKS = 4000
+MAX_COLUMNS = 30
 
 
 def shape_text(shape: Sequence[int]) -> str:
@@ -28,17 +30,6 @@ def axes_text(dims: Sequence[tuple[str, ...]]) -> str:
     """The dimensions as a pattern writes them."""
     words = [" ".join(named_dims.label(key) for key in keys) for keys in dims]
     return " ".join(word if len(keys) == 1 else f"({word})" for word, keys in zip(words, dims, strict=True))
-
-
-def colored_by(key: str, done: Explanation) -> str:
-    """The axis whose index colours the cells: one of those that there are, the first kept one of more than 1."""
-    sizes = dict(done.sizes)
-    axes = [one for one in (*done.kept, *done.gone) if sizes[one] > 1 and "@" not in one]
-    if not axes:
-        return ""
-    split = [one for one in axes if sizes[one] <= len(cells.HUES)]
-    default = next((one for one in split if not one.startswith("...")), axes[0])
-    return inputs.choice(_("Colour by"), key, axes, default=default) if len(axes) > 1 else axes[0]
 
 
 def tensors(key: str, done: Explanation, color: str) -> None:
@@ -130,8 +121,11 @@ def _hues(done: Explanation, dims: Sequence[tuple[str, ...]], shape: Shape, colo
 
 
 def block(made: Sequence[Cell], shape: Shape) -> list[list[Cell | None]]:
-    """The cells of a tensor of any number of dimensions in one rectangle: the last two are rows and columns, those
-    before them go side by side and one below the other in turn, with gaps between."""
+    """The cells of a tensor of any number of dimensions in one rectangle.
+
+    The last two dimensions are rows and columns. Those before them go side by side where that is not too wide, else
+    the first of them goes downwards; gaps lie between.
+    """
     if len(shape) <= 1:
         return [list(made)]
     if len(shape) == 2:
@@ -139,11 +133,12 @@ def block(made: Sequence[Cell], shape: Shape) -> list[list[Cell | None]]:
     inner = math.prod(shape[1:])
     parts = [block(made[index * inner : (index + 1) * inner], shape[1:]) for index in range(shape[0])]
     rows: list[list[Cell | None]] = []
-    if len(shape) % 2:  # side by side
-        for row in range(max((len(part) for part in parts), default=0)):
+    if sum(len(part[0]) for part in parts if part) + len(parts) <= MAX_COLUMNS:
+        for row in range(len(parts[0]) if parts else 0):
             line: list[Cell | None] = []
             for number, part in enumerate(parts):
-                line += ([None] if number else []) + part[row]
+                line += [None] if number else []
+                line += part[row]
             rows.append(line)
         return rows
     for number, part in enumerate(parts):
@@ -159,9 +154,12 @@ def two_orders(key: str, one: Explanation, other: Explanation, color: str) -> No
         st.caption(_("{n:,} cells are too many to draw: take smaller sizes to see them.").format(n=number))
         return
     first, second = (_grids(done, color) for done in (one, other))
-    titled = [Grid(f"{done.pattern.text}", grids[-1].rows, beside=number > 0)
-              for number, (done, grids) in enumerate(((one, first), (other, second)))]  # fmt: skip
-    cells.show(key, [first[0], *titled], _("an input and what two patterns make of it"))
+    hue = {cell.name: cell.hue for row in first[0].rows for cell in row if cell is not None}
+    followed = [
+        [None if cell is None else replace(cell, hue=hue[cell.name]) for cell in row] for row in second[-1].rows
+    ]  # a cell keeps the colour that it has in the input
+    outputs = [Grid(one.pattern.text, first[-1].rows), Grid(other.pattern.text, followed, beside=True)]
+    cells.show(key, [first[0], *outputs], _("an input and what two patterns make of it"))
 
 
 def packed(key: str, done: Packed) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import streamlit as st
 
 from core import named_dims
@@ -9,7 +11,7 @@ from core.named_dims.annotations import Call, Example
 from core.words import _
 from pages._ui import einops_cells, einops_view, inputs
 from pages._ui.einops_cells import shape_text
-from pages._ui.gradients_view import table
+from pages._ui.einops_view import table
 from pages._ui.scripts import einops_playground as scripts
 
 Shape = tuple[int, ...]
@@ -94,11 +96,14 @@ def example_shapes(example: Example) -> tuple[Shape, ...]:
     return named_dims.read_shapes(text)
 
 
-def calls(checked: named_dims.Checked) -> None:
+def calls(checked: named_dims.Checked, shapes: tuple[Shape, ...]) -> None:
     """What the same call did without a checker and with one, side by side."""
     left, right = st.columns(2)
     with left:
         _call(_("Annotations alone"), checked.annotated_only)
+        if checked.broadcast is not None and len({*shapes, checked.broadcast}) > 1:
+            message = _("On the way, broadcasting made {shape} of the two: {n:,} values.")
+            st.caption(message.format(shape=shape_text(checked.broadcast), n=math.prod(checked.broadcast)))
     with right:
         _call(_("With jaxtyping and beartype"), checked.with_checker)
 

@@ -15,7 +15,6 @@ from core.words import _
 from pages._ui import cards, inputs
 from pages._ui.cells import HUES
 from pages._ui.einops_cells import axes_text, shape_text
-from pages._ui.gradients_view import table
 
 Shape = tuple[int, ...]
 T = TypeVar("T")
@@ -47,13 +46,13 @@ EINSUM_PRESETS = {
     _("trace"): {"en_einsum": "i i ->", "en_shapes": "(4, 4)"},
 }  # fmt: skip
 STORAGE_PRESETS = {
-    _("heads: a view"): HEADS,
-    _("transpose: a view"): {"en_op": "rearrange", "en_pattern": "a b c -> c a b", "en_shape": "(2, 3, 4)",
+    _("heads"): HEADS,
+    _("transpose"): {"en_op": "rearrange", "en_pattern": "a b c -> c a b", "en_shape": "(2, 3, 4)",
                              "en_sizes": ""},
-    _("merged: a copy"): {"en_op": "rearrange", "en_pattern": "b seq heads d -> b heads (seq d)",
+    _("transpose, merge"): {"en_op": "rearrange", "en_pattern": "b seq heads d -> b heads (seq d)",
                           "en_shape": "(2, 3, 2, 4)", "en_sizes": ""},
-    _("repeat: a view"): {"en_op": "repeat", "en_pattern": "h w -> h w c", "en_shape": "(30, 40)", "en_sizes": "c=3"},
-    _("repeat: a copy"): {"en_op": "repeat", "en_pattern": "h w -> h (w c)", "en_shape": "(30, 40)",
+    _("repeat, new axis"): {"en_op": "repeat", "en_pattern": "h w -> h w c", "en_shape": "(30, 40)", "en_sizes": "c=3"},
+    _("repeat, merge"): {"en_op": "repeat", "en_pattern": "h w -> h (w c)", "en_shape": "(30, 40)",
                           "en_sizes": "c=3"},
 }  # fmt: skip
 
@@ -109,6 +108,21 @@ def card(key: str, comparison: Comparison, script: str) -> bool:
 # Axes
 
 
+def axes_and_color(key: str, done: Explanation) -> str:
+    """Every tensor as its axes, and beside them the choice of the axis whose index colours the cells; that axis."""
+    sizes = dict(done.sizes)
+    axes = [one for one in (*done.kept, *done.gone) if sizes[one] > 1 and "@" not in one]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        axes_line(done)
+        if len(axes) < 2:
+            return axes[0] if axes else ""
+        few = [one for one in axes if sizes[one] <= len(HUES) and not one.startswith(".")]
+        with st.container(horizontal=True, vertical_alignment="center", width="content"):
+            label = _("cells coloured by")
+            st.html(f'<span class="np-quiet">{label}</span>', width="content")
+            return inputs.choice(label, key, axes, default=(few or axes)[0], label_visibility="collapsed")
+
+
 def axes_line(done: Explanation) -> None:
     """Every tensor as its axes, each in its own colour: the inputs, an arrow, the output; what is gone, what is new."""
     hue = {key: HUES[index % len(HUES)] for index, (key, _size) in enumerate(done.sizes)}
@@ -116,15 +130,11 @@ def axes_line(done: Explanation) -> None:
     tensors = [
         f"{name} {_dims(dims, hue, sizes)}" for name, dims in zip(named_dims.OPERAND_NAMES, done.inputs, strict=False)
     ]
-    told = [
-        (_("summed") if done.contraction else done.operation, done.gone),
-        (_("repeated"), done.added),
-    ]
+    told = [(_("summed") if done.contraction else done.operation, done.gone), (_("repeated"), done.added)]
     words = "".join(f' <span class="np-quiet">{label}: {_and(keys)}</span>' for label, keys in told if keys)
-    st.html(
-        f'<div style="line-height:2;font-size:.95rem">{" &nbsp; ".join(tensors)} &nbsp;→&nbsp; '
-        f"{_dims(done.output, hue, sizes)}{words}</div>"
-    )
+    style = "line-height:2;font-size:.95rem"
+    line = f"{' &nbsp; '.join(tensors)} &nbsp;→&nbsp; {_dims(done.output, hue, sizes)}{words}"
+    st.html(f'<div style="{style}">{line}</div>', width="content")
 
 
 def _dims(dims: Sequence[tuple[str, ...]], hue: Mapping[str, str], sizes: Mapping[str, int]) -> str:
@@ -148,23 +158,16 @@ def _and(keys: Sequence[str]) -> str:
 # Steps
 
 
-def plan(done: Explanation) -> None:
-    """The steps that torch runs, each with the shape after it; and as code."""
-    rows = [("", shape_text(shape), axes_text(dims)) for shape, dims in zip(done.shapes, done.inputs, strict=True)]
-    rows += [(step.code, shape_text(step.shape), axes_text(step.axes)) for step in done.steps]
-    if not done.steps:
-        rows.append((_("nothing to do"), shape_text(done.output_shape), axes_text(done.output)))
-    table((_("torch"), _("shape after it"), _("axes")), rows, _("the plan: a step a row"), sentences=False)
-
-
 def storage_table(done: Explanation) -> None:
-    """The steps with strides, view or copy, the bytes that each allocates, and why."""
-    rows = [(step.code, shape_text(step.shape), _strides(step), _kind(step), _bytes(step), step.why)
-            for step in done.steps]  # fmt: skip
+    """Every step with axes, shape and strides after it, view or copy, the bytes that it allocates, and why."""
+    rows = [
+        (step.code, axes_text(step.axes), shape_text(step.shape), _strides(step), _kind(step), _bytes(step), step.why)
+        for step in done.steps
+    ]
     if not rows:
-        rows = [(_("nothing to do"), shape_text(done.output_shape), "", _("view"), "0 B", "")]
-    head = (_("torch"), _("shape after it"), _("strides"), "", _("new"), _("why"))
-    table(head, rows, _("where the elements lie after each step"))
+        rows = [(_("nothing to do"), axes_text(done.output), shape_text(done.output_shape), "", _("view"), "0 B", "")]
+    head = (_("torch"), _("axes after it"), _("shape"), _("strides"), "", _("new"), _("why"))
+    table(head, rows, _("where the elements lie after each step"), code=(0, 1))
 
 
 def _strides(step: Step) -> str:
@@ -194,11 +197,27 @@ def order_table(done: Explanation) -> None:
     ]
     if rows:
         head = (_("product"), _("keeps"), _("sums over"), _("elements"), _("FLOPs"))
-        table(head, rows, _("the products in their order"), sentences=False)
+        table(head, rows, _("the products in their order"), code=(0, 1, 2), sentences=False)
 
 
 def _names(keys: Sequence[str]) -> str:
     return ", ".join(named_dims.label(key) for key in keys) or "–"
+
+
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], label: str, *, code: Sequence[int] = (), sentences: bool = True
+) -> None:
+    """A table whose columns ``code`` are code; the last column may hold sentences, which are broken into lines."""
+    lines = []
+    for row in rows:
+        texts = [f"<code>{escape(one)}</code>" if at in code and one else escape(one) for at, one in enumerate(row)]
+        last = f'<td class="np-note">{texts[-1]}</td>' if sentences else f"<td>{texts[-1]}</td>"
+        lines.append(f"<tr>{''.join(f'<td>{text}</td>' for text in texts[:-1])}{last}</tr>")
+    top = "".join(f"<th>{escape(one)}</th>" for one in head)
+    st.html(
+        f'<div class="np-scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
+        f'<table class="np-why np-wide{" np-told" if sentences else ""}"><tr>{top}</tr>{"".join(lines)}</table></div>'
+    )
 
 
 # Controls of the other sections
