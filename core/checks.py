@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 
 from core.words import _
 
@@ -36,7 +37,7 @@ def positive_number(name: str, value: object, high: float = math.inf) -> float:
     ValueError: MFU must be a number above 0; received -1
     """
     number = _finite_number(value)
-    if number is None or not 0 < number <= high:
+    if number is None or not 0 < number <= min(high, sys.float_info.max):
         limit = "" if math.isinf(high) else _(" and at most {high:,g}").format(high=high)
         message = _("{name} must be a number above 0{limit}; received {value}")
         raise ValueError(message.format(name=name, limit=limit, value=_short(value)))
@@ -58,10 +59,14 @@ def one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
 def _finite_number(value: object) -> int | float | None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
-    number = int(value) if isinstance(value, numbers.Integral) else float(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)  # of any size: it may be too large for a float
+    number = float(value)
     return number if math.isfinite(number) else None
 
 
 def _short(value: object) -> str:
+    if isinstance(value, int) and abs(value) >= 10**40:  # Python refuses to write out thousands of digits
+        return _("a whole number of about {digits:,} digits").format(digits=int(value.bit_length() * math.log10(2)) + 1)
     text = str(value) if isinstance(value, (int, float)) else repr(value)
     return text if len(text) <= 40 else text[:37] + "…"

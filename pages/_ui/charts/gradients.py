@@ -98,7 +98,7 @@ def _draw_errors(dtypes: tuple[str, ...]) -> Any:
     lines = measured.mark_line(strokeWidth=1.5)
     points = measured.mark_point(filled=True, size=40)
     hollow = predicted.mark_line(strokeWidth=2, strokeDash=[6, 4])
-    return alt.layer(hollow, lines, points).properties(height=220)
+    return alt.layer(hollow, lines, points).properties(height=185)
 
 
 def trace(one: Trace) -> None:

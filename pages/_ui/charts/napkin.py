@@ -42,7 +42,7 @@ def _draw_days() -> Any:
     ends = base.transform_filter("datum.last").mark_text(align="left", dx=6).encode(text="mfu:N", color=color)
     point = base.transform_filter("datum.here").mark_point(size=140, strokeWidth=3, color=CLAIM, fill="white")
     point = point.encode(tooltip=["mfu:N", "devices:Q", alt.Tooltip("days:Q", format=".5g")])
-    return alt.layer(lines, ends, point).properties(height=250)
+    return alt.layer(lines, ends, point).properties(height=195)
 
 
 def recipe_bytes(recipes: Sequence[Recipe], chosen: str) -> None:
@@ -113,4 +113,4 @@ def _draw_hours() -> Any:
                  alt.Tooltip("mfu:Q", format=".1%", title=_("implied MFU"))],
     )  # fmt: skip
     names = base.mark_text(align="right", dx=-12, fontWeight="bold").encode(text="name:N", color=color)
-    return alt.layer(agree, marks, names).properties(height=290)
+    return alt.layer(agree, marks, names).properties(height=215)
