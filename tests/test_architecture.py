@@ -100,6 +100,17 @@ def test_every_section_has_its_words_and_no_words_are_orphans(path):
     assert told == sections
 
 
+def test_every_stop_of_the_tour_leads_to_a_section_that_is_there():
+    tree = ast.parse((ROOT / "pages" / "_ui" / "tour.py").read_text())
+    stops = next(node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "STOPS")
+    for stop in stops.elts:
+        page, label = ast.literal_eval(stop.elts[2]), stop.elts[3]
+        path = ROOT / "pages" / f"{page}.py"
+        if path.exists() and isinstance(label, ast.Call):
+            shown = re.findall(r'@frame\.section\(.*?, _\("([^"]+)"\)', path.read_text())
+            assert ast.literal_eval(label.args[0]) in shown, f"§{ast.literal_eval(stop.elts[0])}: {page} has {shown}"
+
+
 def test_every_page_is_in_the_navigation():
     app = (ROOT / "app.py").read_text()
     for page in TOPICS:
