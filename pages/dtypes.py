@@ -47,13 +47,13 @@ def formats() -> None:
 def ranges() -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         fmt = dtypes_view.choose_format(integers=False)
-        which = inputs.choice(_("Threshold"), "dt_threshold", list(dtypes.THRESHOLDS), default="largest")
+        which = inputs.select(_("Threshold"), "dt_threshold", dtypes.THRESHOLDS, _, "largest")
+        views = {"line": _("Number line"), "thresholds": _("Thresholds"), "finfo": _("Beside torch.finfo")}
+        shown = inputs.choice(_("Show"), "dt_range_view", list(views), views.__getitem__)
     prediction, comparison, waiting = dtypes.compare_threshold(fmt, which)
     script = scripts.threshold(fmt, which)
     if not cards.predict_measure_explain("dt_edge", prediction, comparison, script=script, waiting=waiting, draw=False):
         return
-    views = {"line": _("Number line"), "thresholds": _("Thresholds"), "finfo": _("Beside torch.finfo")}
-    shown = inputs.choice(_("Show"), "dt_range_view", list(views), views.__getitem__, label_visibility="collapsed")
     listed = dtypes_view.with_own(fmt)
     if shown == "line":
         dtypes_charts.number_lines(dtypes.number_lines(listed), dtypes_view.last_number())

@@ -1,4 +1,4 @@
-"""Tensors in memory: making them, their bytes, views and storages, devices and moves (CS336 lecture 2, §4.1, §4.2, §5.1)."""
+"""Tensors in memory: new tensors, bytes, views and storages, devices, moves (CS336 lecture 2, §4.1, §4.2, §5.1)."""
 
 import streamlit as st
 

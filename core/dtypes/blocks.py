@@ -18,6 +18,7 @@ from core.checks import one_of, whole_number
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
 from core.dtypes.arrays import Floats, round_array
 from core.dtypes.codec import decode
+from core.dtypes.exact import power_of_two
 from core.dtypes.formats import FORMATS, Format
 from core.words import _
 
@@ -265,7 +266,7 @@ def compare_block_error(name: str, distribution: str = "normal", count: int = 2*
     quantity = _("relative RMS error")
     m = element.mantissa_bits
     source = _("uniform rounding errors, significands spread evenly")
-    prediction = Prediction(quantity, 2.0**-m / math.sqrt(28), "", f"2^-{m} / √28", source=source)
+    prediction = Prediction(quantity, 2.0**-m / math.sqrt(28), "", f"{power_of_two(-m)} / √28", source=source)
     parts = (
         Term(_("subnormals and zeros"), error.small, _("values too small for the block's scale have fewer bits")),
         Term(_("clipped values"), error.clipped, _("values above the largest number of the block's scale")),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from core.checks import one_of, whole_number
 from core.claims import Comparison, Conditions, Measurement, Prediction
+from core.dtypes.scaling import by_chance
 from core.dtypes.storage import torch_version
 from core.words import _
 
@@ -40,6 +42,12 @@ class NewTensor:
     left_behind: float | None
 
 
+@lru_cache(maxsize=64)
+def _made(way: str, rows: int, columns: int, cut: float, seed: int) -> NewTensor:
+    """The tensors that are the same every time."""
+    return _make(way, rows, columns, cut, seed)
+
+
 def create(way: str, rows: int = 4, columns: int = 8, cut: float = 2.0, seed: int = 0) -> NewTensor:
     """Make an fp32 tensor of (rows, columns), at most 512 each, in one of the lecture's ways.
 
@@ -50,13 +58,14 @@ def create(way: str, rows: int = 4, columns: int = 8, cut: float = 2.0, seed: in
     >>> create("ones", 2, 3).corner, create("literal").shape, create("randn", 256, 256).high > 3
     (((1.0, 1.0, 1.0), (1.0, 1.0, 1.0)), (2, 3), True)
     """
+    one_of(_("the way"), way, CREATED)
+    rows, columns = whole_number(_("rows"), rows, 1, MAX_ROWS), whole_number(_("columns"), columns, 1, MAX_ROWS)
+    return (_make if way == "empty" else _made)(way, rows, columns, _check_cut(cut), seed)
+
+
+def _make(way: str, rows: int, columns: int, cut: float, seed: int) -> NewTensor:
     import torch
 
-    one_of(_("the way"), way, CREATED)
-    rows, columns = (
-        whole_number(name, size, 1, MAX_ROWS) for name, size in ((_("rows"), rows), (_("columns"), columns))
-    )
-    cut = _check_cut(cut)
     generator = torch.Generator().manual_seed(seed)
     code, made = f"torch.{way}({rows}, {columns})", torch.zeros(rows, columns)
     if way == "literal":
@@ -130,4 +139,8 @@ def compare_created(one: NewTensor, cut: float = 2.0) -> tuple[Prediction, Compa
             "(1 + 2 + 3 + 4 + 5 + 6) / 6" if one.way == "literal" else _("every entry is {value:g}").format(value=value)
         )
     prediction = Prediction(quantity, value, "", formula, source="CS336 lecture 2, §4.1")
-    return prediction, Comparison(prediction, Measurement(quantity, (measured,), "", conditions))
+    random = one.way in ("randn", "trunc_normal_")
+    # The standard deviation of n normal numbers spreads by σ/√(2n); that of truncated ones a little less.
+    spread = value / math.sqrt(2 * one.shape[0] * one.shape[1]) if random else 0.0
+    parts = by_chance(measured - value, spread)
+    return prediction, Comparison(prediction, Measurement(quantity, (measured,), "", conditions), parts)

@@ -15,6 +15,7 @@ MAX_CHARS = 1200  # the longest exact decimals of fp64 have 767 digits, and zero
 # Beyond these no format here holds anything but zero, infinity or its largest value, so the number is not built.
 MAX_DECIMAL_EXPONENT = 2000
 MAX_BINARY_EXPONENT = 6000
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MAX_PLACES = 1200  # the smallest number of any format here, 2^-1074, has 1,074 decimals
 
 _DECIMAL = re.compile(r"([0-9][0-9_]*)?(?:\.([0-9_]*))?(?:[eE]([+-]?[0-9]+))?")
@@ -204,6 +205,15 @@ def scientific_text(value: Fraction, digits: int = 0) -> str:
     mantissa = "".join(str(digit) for digit in exact.as_tuple().digits).rstrip("0")
     point = "." if len(mantissa) > 1 else ""
     return f"{'-' if value < 0 else ''}{mantissa[0]}{point}{mantissa[1:]}e{exact.adjusted()}"
+
+
+def power_of_two(exponent: int) -> str:
+    """A power of two as it is written.
+
+    >>> power_of_two(-24), power_of_two(15)
+    ('2⁻²⁴', '2¹⁵')
+    """
+    return "2" + str(exponent).translate(_SUPERSCRIPT)
 
 
 def fraction_text(value: Fraction) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from core.checks import one_of
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
 from core.dtypes.codec import decode
+from core.dtypes.exact import power_of_two
 from core.dtypes.formats import Format, find, two_to
 from core.dtypes.ranges import Thresholds, thresholds
 from core.dtypes.storage import torch_version
@@ -32,7 +33,7 @@ def compare_threshold(fmt: Format | str, which: str) -> tuple[Prediction, Compar
 
     >>> prediction, comparison, _why = compare_threshold("fp16", "rounds to 0")
     >>> prediction.value == comparison.measurement.value == 2**-25, prediction.formula
-    (True, 'half of the smallest number, 2^(1 − 15 − 10)')
+    (True, 'half of the smallest number, 2⁻²⁴')
     >>> _prediction, comparison, _why = compare_threshold("e5m2fnuz", "ε")
     >>> comparison.prediction.value, comparison.measurement.value, comparison.parts[0].name
     (0.25, 0.125, 'torch.finfo is wrong')
@@ -67,14 +68,15 @@ def compare_threshold(fmt: Format | str, which: str) -> tuple[Prediction, Compar
 def _predicted(one: Thresholds, which: str) -> tuple[Fraction | None, str]:
     """The threshold, and the formula with the format's numbers in it."""
     fmt = one.fmt
-    m, low = fmt.mantissa_bits, f"{1 if fmt.subnormals else 0} − {fmt.bias}"
+    m, first, least = fmt.mantissa_bits, 1 if fmt.subnormals else 0, fmt.min_exponent
     if which == "largest":
         top = decode(fmt.max_code, fmt)
-        return one.largest, f"2^{top.exponent} · {float(top.significand):.10g}"
+        return one.largest, f"{power_of_two(top.exponent)} · {float(top.significand):.10g}"
     if which == "smallest normal":
-        return one.smallest_normal, f"2^({low})"
+        formula = _("{power}, exponent field {first} − bias {bias}")
+        return one.smallest_normal, formula.format(power=power_of_two(least), first=first, bias=fmt.bias)
     if which == "ε":
-        return one.epsilon, _("the spacing above 1, 2^−{m}").format(m=m)
+        return one.epsilon, _("the spacing above 1, {m} mantissa bits: {power}").format(m=m, power=power_of_two(-m))
     if which == "overflows":
         verb = _("from here on") if one.overflow_includes_it else _("above this")
         return one.overflows_from, _("{largest:g} and half a spacing; {verb}").format(
@@ -82,10 +84,11 @@ def _predicted(one: Thresholds, which: str) -> tuple[Fraction | None, str]:
         )
     if which == "smallest subnormal":
         no_subnormals = _("{name} has no subnormals").format(name=fmt.label)
-        return one.smallest_subnormal, f"2^({low} − {m})" if one.smallest_subnormal else no_subnormals
+        formula = _("{power}, {m} mantissa bits below the smallest normal").format(power=power_of_two(least - m), m=m)
+        return one.smallest_subnormal, formula if one.smallest_subnormal else no_subnormals
     if one.rounds_to_zero is None:
         return None, _("{name} has no zero").format(name=fmt.label)
-    return one.rounds_to_zero, _("half of the smallest number, 2^({low} − {m})").format(low=low, m=m)
+    return one.rounds_to_zero, _("half of the smallest number, {power}").format(power=power_of_two(least - m))
 
 
 def _measured(one: Thresholds, which: str) -> tuple[float, str]:

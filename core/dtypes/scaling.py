@@ -15,6 +15,7 @@ import numpy as np
 from core.checks import one_of, whole_number
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
 from core.dtypes.arrays import Floats
+from core.dtypes.exact import power_of_two
 from core.dtypes.formats import FORMATS, Format, two_to
 from core.dtypes.ranges import thresholds
 from core.words import _
@@ -22,6 +23,7 @@ from core.words import _
 SCALED = ("fp16", "bf16", "e5m2", "e4m3fn")
 MAX_SCALE_LOG2 = 40
 SAMPLES = 20_000
+MAX_DEVIATIONS = 4  # one sample in 16,000 is further off
 KINDS = ("zero", "subnormal", "normal", "overflow")
 
 
@@ -116,7 +118,7 @@ def compare_zero_share(
 ) -> Comparison:
     """The share of gradients that become 0: by the distribution, and of 20,000 cast by torch.
 
-    One standard deviation of such a sample is √(p(1 − p)/20,000).
+    The sample is off by chance, with a standard deviation of √(p(1 − p)/20,000): up to four of them count as that.
 
     >>> c = compare_zero_share("fp16")
     >>> 0.9 < c.ratio < 1.1
@@ -129,15 +131,29 @@ def compare_zero_share(
     measured = measure_shares(name, mean_log2, spread_log2, scale_log2, seed).zero
     edge = math.log2(thresholds(fmt).rounds_to_zero or 1)
     quantity = _("share that becomes 0")
-    formula = _("share of |g| ≤ 2^{edge:g} / 2^{scale} in {name}").format(edge=edge, scale=scale_log2, name=fmt.label)
-    chance = math.sqrt(predicted * (1 - predicted) / SAMPLES)
-    terms = (Term(_("standard deviation of the sample"), chance, _("√(p(1 − p)/n)"), ""),)
+    formula = _("share of |g| ≤ {edge} / {scale} in {name}").format(
+        edge=power_of_two(round(edge)), scale=power_of_two(scale_log2), name=fmt.label
+    )
+    parts = by_chance(measured - predicted, math.sqrt(predicted * (1 - predicted) / SAMPLES))
     note = _("{n:,} gradients, cast by torch").format(n=SAMPLES)
     conditions = Conditions("cpu", note, fmt.label, 1, 0, 1, torch_version=str(torch.__version__))
     return Comparison(
-        Prediction(quantity, predicted, "", formula, terms, "Micikevicius et al. 2018, §3.2"),
+        Prediction(quantity, predicted, "", formula, source="Micikevicius et al. 2018, §3.2"),
         Measurement(quantity, (measured,), "", conditions),
+        parts,
     )
+
+
+def by_chance(difference: float, deviation: float) -> tuple[Term, ...]:
+    """The part of a difference that is a sample's chance: all of it, up to four standard deviations.
+
+    >>> by_chance(0.003, 0.002)[0].note
+    '1.5 standard deviations of the sample'
+    """
+    if not difference or not deviation or abs(difference) > MAX_DEVIATIONS * deviation:
+        return ()
+    note = _("{count:.1f} standard deviations of the sample").format(count=abs(difference) / deviation)
+    return (Term(_("chance"), difference, note),)
 
 
 def histogram(

@@ -11,7 +11,7 @@ from typing import Any
 
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
 from core.dtypes.codec import Decoded, decode, round_to, spacing
-from core.dtypes.exact import Exact, read, scientific_text
+from core.dtypes.exact import Exact, power_of_two, read, scientific_text
 from core.dtypes.formats import FLOATS, Format, find, two_to
 from core.words import _
 
@@ -208,7 +208,7 @@ def compare_relative_error(value: object, fmt: Format | str) -> tuple[Prediction
     exact = read(value)
     quantity = _("relative error in {name}").format(name=fmt.label)
     worst = float(fmt.epsilon / 2)
-    formula = _("at most ε/2 = 2^−{power} in the normal range").format(power=fmt.mantissa_bits + 1)
+    formula = _("at most ε/2 = {power} in the normal range").format(power=power_of_two(-fmt.mantissa_bits - 1))
     prediction = Prediction(quantity, worst, "", formula, source=_("rounding to nearest"))
     cast = torch_cast(exact, fmt)
     if cast is None:
@@ -236,7 +236,7 @@ def in_words(one: Decoded) -> str:
     """Sign, exponent and significand of a number, or what it is instead.
 
     >>> in_words(round_to(-6.5, "fp16")), in_words(round_to(0, "bf16")), in_words(round_to("inf", "fp16"))
-    ('− 2^2 × 1.625', '0', '∞')
+    ('− 2² × 1.625', '0', '∞')
     """
     sign = "− " if one.sign else ""
     if one.kind == "nan":
@@ -247,7 +247,7 @@ def in_words(one: Decoded) -> str:
         return f"{sign}0"
     if one.fmt.integer:
         return f"{sign}{one.significand}"
-    return f"{sign}2^{one.exponent} × {_plain(float(one.significand))}"
+    return f"{sign}{power_of_two(one.exponent)} × {_plain(float(one.significand))}"
 
 
 def _plain(number: float) -> str:
@@ -257,4 +257,4 @@ def _plain(number: float) -> str:
         return "∞" if number > 0 else "−∞"
     if 1e-4 <= abs(number) < 1e15 or not number:
         return f"{number:.17g}"
-    return scientific_text(Fraction(number), 6).replace("e", " × 10^")
+    return scientific_text(Fraction(number), 6)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from core.dtypes.codec import Decoded, decode, encode
-from core.dtypes.exact import MAX_CHARS, Exact, read, scientific_text
+from core.dtypes.exact import MAX_CHARS, Exact, power_of_two, read, scientific_text
 from core.dtypes.formats import Format, find
 from core.words import _
 
@@ -101,10 +101,10 @@ def power_text(value: Fraction) -> str:
     """A power of two as one, other numbers with six significant digits.
 
     >>> power_text(Fraction(1, 1024)), power_text(Fraction(3, 2)), power_text(Fraction(1, 8)), power_text(Fraction(-4))
-    ('2^-10', '1.5', '0.125', '-4')
+    ('2⁻¹⁰', '1.5', '0.125', '-4')
     """
     above, below = value.numerator, value.denominator
     if above > 0 and above & (above - 1) == 0 and below & (below - 1) == 0:
         power = above.bit_length() - below.bit_length()
-        return f"2^{power}" if abs(power) > 3 else f"{float(value):g}"
+        return power_of_two(power) if abs(power) > 3 else f"{float(value):g}"
     return f"{float(value):.6g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +15,9 @@ from core.checks import one_of, positive_number, whole_number
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
 from core.dtypes.arrays import round_array
 from core.dtypes.codec import Decoded, decode, encode, round_to
+from core.dtypes.exact import power_of_two
 from core.dtypes.formats import FORMATS, Format, find
+from core.dtypes.scaling import by_chance
 from core.words import _
 
 if TYPE_CHECKING:
@@ -77,7 +80,7 @@ def compare_smallest_update(name: str) -> Comparison:
 
     >>> c = compare_smallest_update("fp16")
     >>> c.prediction.value, c.measurement.value, c.prediction.formula
-    (0.0004887580871582031, 0.0004887580871582031, 'ε/2 = 2^-11 is a tie, and stays 1; the next number is enough')
+    (0.0004887580871582031, 0.0004887580871582031, 'ε/2 = 2⁻¹¹ is a tie, and stays 1; the next number is enough')
     """
     import torch
 
@@ -91,8 +94,8 @@ def compare_smallest_update(name: str) -> Comparison:
         return bool((_add(one, update.to(kind), kind).float() != 1.0).item())
 
     measured = float(decode(_first(changes, encode(1, fmt)), fmt))
-    power = fmt.epsilon.denominator.bit_length()
-    formula = _("ε/2 = 2^-{power} is a tie, and stays 1; the next number is enough").format(power=power)
+    power = power_of_two(-fmt.epsilon.denominator.bit_length())
+    formula = _("ε/2 = {power} is a tie, and stays 1; the next number is enough").format(power=power)
     quantity = _("smallest update")
     note = _("torch's addition") if fmt.bits > 8 else _("torch's addition in fp32 and its cast back")
     conditions = Conditions("cpu", note, fmt.label, 1, 0, 1, torch_version=str(torch.__version__))
@@ -112,8 +115,8 @@ class Accumulation:
 
     ``exact`` is the sum without rounding. ``nearest`` rounds each sum to the nearest number; ``stochastic_mean``,
     ``stochastic_low`` and ``stochastic_high`` are the mean and the middle nine tenths of ``runs`` runs that round
-    stochastically, ``one_run`` is the first of them. ``stuck_at`` is the step from which on nearest rounding changes
-    nothing any more, None where it moves to the end.
+    stochastically, ``one_run`` is the first of them, and ``stochastic_deviation`` their spread in the end. ``stuck_at``
+    is the step from which on nearest rounding changes nothing any more, None where it moves to the end.
     """
 
     fmt: Format
@@ -125,6 +128,7 @@ class Accumulation:
     stochastic_low: tuple[float, ...]
     stochastic_high: tuple[float, ...]
     one_run: tuple[float, ...]
+    stochastic_deviation: float
     runs: int
     stuck_at: int | None
 
@@ -162,6 +166,7 @@ def accumulate(name: str, update: float = 1e-4, steps: int = 1000, runs: int = 6
         stochastic_low=tuple(low.tolist()),
         stochastic_high=tuple(high.tolist()),
         one_run=tuple(sampled_SR[:, 0].tolist()),
+        stochastic_deviation=float(sampled_SR[-1].std(ddof=1)) if runs > 1 else 0.0,
         runs=runs,
         stuck_at=stuck_at,
     )
@@ -196,7 +201,7 @@ def compare_accumulated(name: str, update: float = 1e-4, steps: int = 1000) -> C
 
     >>> c = compare_accumulated("bf16", 1e-4)
     >>> round(c.prediction.value, 3), c.measurement.value, [(part.name, round(part.value, 3)) for part in c.parts]
-    (1.1, 1.0, [('rounding to nearest, 1,000 times', -0.1)])
+    (1.1, 1.0, [('rounding to nearest', -0.1)])
     """
     fmt, update, steps, _runs = _checked(name, update, steps)
     exact = 1 + steps * update
@@ -204,9 +209,9 @@ def compare_accumulated(name: str, update: float = 1e-4, steps: int = 1000) -> C
     quantity = _("weight in the end")
     formula = _("1 + {steps:,} · {update:.6g}, without rounding").format(steps=steps, update=update)
     part = Term(
-        _("rounding to nearest, {steps:,} times").format(steps=steps),
+        _("rounding to nearest"),
         ends - exact,
-        _("each sum becomes the nearest number of {name}").format(name=fmt.label),
+        _("each of {steps:,} sums becomes the nearest number of {name}").format(steps=steps, name=fmt.label),
     )
     return Comparison(
         Prediction(quantity, exact, "", formula), torch_accumulated(fmt, update, steps, quantity), (part,)
@@ -244,9 +249,11 @@ def compare_stochastic(one: Accumulation) -> Comparison:
     quantity = _("mean weight in the end")
     formula = _("1 + {steps:,} · {update:.6g}: rounding stochastically is right on average")
     conditions = Conditions("cpu", _("{runs} runs").format(runs=one.runs), one.fmt.label, 1, 0, 1)
+    mean, deviation = one.stochastic_mean[-1], one.stochastic_deviation / math.sqrt(one.runs)
     return Comparison(
         Prediction(quantity, one.exact[-1], "", formula.format(steps=one.steps[-1], update=one.update)),
-        Measurement(quantity, (one.stochastic_mean[-1],), "", conditions),
+        Measurement(quantity, (mean,), "", conditions),
+        by_chance(mean - one.exact[-1], deviation),
     )
 
 

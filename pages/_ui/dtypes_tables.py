@@ -14,6 +14,8 @@ from core.dtypes import Decoded
 from core.words import _
 
 SHOWN_DIGITS = 60
+SHOWN_RESULT = 24
+DENSE = ' style="padding-top:.09rem;padding-bottom:.09rem;line-height:1.3"'
 CHOSEN = ' style="background:var(--claim-tint);font-weight:600"'
 
 
@@ -52,9 +54,10 @@ def _meaning(one: Decoded) -> tuple[str, str]:
     hidden = 1 if one.kind == "normal" else 0
     m = one.fmt.mantissa_bits
     significand = f"({hidden} + {one.mantissa:,} / {1 << m:,})" if m else str(hidden)
-    sign = f"(−1)^{one.sign} × " if one.fmt.signed else ""
-    text = f"{sign}2^({one.exponent}) × {significand} = {dtypes.shortest_text(one)}"
-    return text.replace("(-", "(−"), dtypes.in_words(one)
+    sign = f"(−1){'¹' if one.sign else '⁰'} × " if one.fmt.signed else ""
+    exact = _exactly(one)[1]
+    value = f"= {exact}" if len(exact) <= SHOWN_RESULT else f"≈ {units.significant(float(one), 7)}"
+    return f"{sign}{dtypes.power_of_two(one.exponent)} × {significand} {value}", dtypes.in_words(one)
 
 
 def _exactly(one: Decoded) -> tuple[str, str]:
@@ -77,7 +80,7 @@ def table(
     top = "".join(f"<th>{escape(one)}</th>" for one in head)
     lines = "".join(
         f"<tr{CHOSEN if index == marked else ''}>"
-        + "".join(f'<td title="{escape(exact)}">{escape(text)}</td>' for text, exact in row)
+        + "".join(f'<td{DENSE} title="{escape(exact)}">{escape(text)}</td>' for text, exact in row)
         + "</tr>"
         for index, row in enumerate(rows)
     )
@@ -135,7 +138,11 @@ def threshold_table(listed: Sequence[dtypes.Thresholds]) -> None:
 
 def _power(value: Fraction) -> str:
     text = dtypes.power_text(value)
-    return text.replace("^-", "^−") if text.startswith("2^") else units.significant(float(value), 5)
+    return (
+        text
+        if text.startswith("2") and len(text) > 1 and not text[1:].isascii()
+        else units.significant(float(value), 5)
+    )
 
 
 def finfo_table(rows: Sequence[dtypes.FinfoRow]) -> None:
@@ -169,6 +176,11 @@ def update_table(comparisons: Sequence[Comparison]) -> None:
 def why_stuck(done: dtypes.Accumulation) -> str:
     """Where rounding to nearest stops, in words."""
     mean = units.significant(done.stochastic_mean[-1])
+    if done.stuck_at == 0:
+        message = _(
+            "In {name} nearest rounding is stuck from the start; {runs} stochastic runs end at {mean} on average."
+        )
+        return message.format(name=done.fmt.label, runs=done.runs, mean=mean)
     if done.stuck_at is None:
         message = _("In {name} nearest rounding moves at every step; {runs} stochastic runs end at {mean} on average.")
         return message.format(name=done.fmt.label, runs=done.runs, mean=mean)
@@ -185,7 +197,7 @@ def block_table(errors: Sequence[dtypes.BlockError], chosen: str) -> None:
         per_value = dtypes.BLOCK_FORMATS[one.name].bits_per_value
         rows.append([
             (one.name, dtypes.BLOCK_FORMATS[one.name].rule), (f"{per_value:g}", ""),
-            (f"{per_value / 8:.4g}", f"{one.stored_bytes:,} B"),
+            (f"{per_value / 8:.3g}", f"{one.stored_bytes:,} B"),
             (units.significant(one.relative_rms), repr(one.relative_rms)),
             (f"{one.zero_share:.1%}", ""), (f"{one.clipped_share:.1%}", ""),
         ])  # fmt: skip

@@ -13,8 +13,14 @@ from pages._ui import cells, inputs
 
 OWN = "own"
 SIGN, EXPONENT, MANTISSA = 5, 2, 0  # places in cells.HUES
-ROW_OF_BITS = 32
+ROW_OF_BITS = 26  # fp64 has two such rows of mantissa
+ROW_OF_INTEGER = 16
 LINES = ("fp32", "tf32", "bf16", "fp16", "e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu", "e3m2", "e2m3", "e2m1")
+NUMBERS = {
+    _("1e-8, the lecture's"): {"dt_number": "1e-8"},
+    "65520": {"dt_number": "65520"},
+    "1/3": {"dt_number": "1/3"},
+}
 SPECIALS = {
     "ieee": _("∞ and NaN"), "fn": _("one NaN"), "fnuz": _("NaN for −0"), "finite": _("none"),
 }  # fmt: skip
@@ -52,6 +58,7 @@ def number_in_a_format() -> tuple[Format, dtypes.Typed]:
     """The number that was typed, and the format it is looked at in, shared by the sections."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = inputs.text(_("Number, or bits as 0b… or 0x…"), "dt_number", "0.1", dtypes.MAX_CHARS, width=300)
+        inputs.presets(NUMBERS)
         fmt = choose_format()
         if inputs.first_here("dt_turn"):
             _turn(_("◀ number below"), "dt_down", text, fmt, -1)
@@ -114,8 +121,13 @@ def bit_cells(one: Decoded) -> None:
         notes = [_("exponent: worth {worth} in the field").format(worth=1 << power) for power in powers]
         title = _("exponent {field} − {bias}").format(field=one.exponent_field, bias=fmt.bias)
         grids.append(_grid(title, exponent, EXPONENT, notes, beside=True))
-        notes = [_("mantissa: worth 2^−{power}").format(power=power) for power in range(1, fmt.mantissa_bits + 1)]
-        title = _("mantissa {mantissa:,} / 2^{m}").format(mantissa=one.mantissa, m=fmt.mantissa_bits)
+        notes = [
+            _("mantissa: worth {worth}").format(worth=dtypes.power_of_two(-power))
+            for power in range(1, fmt.mantissa_bits + 1)
+        ]
+        title = _("mantissa {mantissa:,} / {power}").format(
+            mantissa=one.mantissa, power=dtypes.power_of_two(fmt.mantissa_bits)
+        )
         grids += [_grid(title, mantissa, MANTISSA, notes, beside=True)] if mantissa else []
     alt = _("the bits of {label}: {bits}; press one to turn it over").format(label=fmt.label, bits=" ".join(one.fields))
     cells.show("dt_bits", grids, alt, pick)
@@ -127,11 +139,14 @@ def _worth(fmt: Format, place: int) -> str:
 
 
 def _grid(
-    title: str, bits: Sequence[tuple[int, str]], hue: int, notes: Sequence[str], *, beside: bool = False
+    title: str,
+    bits: Sequence[tuple[int, str]],
+    hue: int,
+    notes: Sequence[str],
+    *,
+    beside: bool = False,
+    width: int = ROW_OF_BITS,
 ) -> cells.Grid:
-    made = [
-        cells.Cell(bit, f"bit{place}", hue=hue, note=note, marked=False)
-        for (place, bit), note in zip(bits, notes, strict=True)
-    ]
-    rows = [made[start : start + ROW_OF_BITS] for start in range(0, len(made), ROW_OF_BITS)]
+    made = [cells.Cell(bit, f"bit{place}", hue=hue, note=note) for (place, bit), note in zip(bits, notes, strict=True)]
+    rows = [made[start : start + width] for start in range(0, len(made), width)]
     return cells.Grid(title, rows, beside=beside)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core import units
-from core.dtypes import KINDS, Accumulation, BlockError, NumberLine, Rounded, Shares
+from core.dtypes import KINDS, Accumulation, BlockError, NumberLine, Rounded, Shares, power_of_two
 from core.words import _
 from pages._ui.charts import CLAIM, INK, PART_COLORS, canvas, names_axis, show
 
@@ -15,6 +15,11 @@ from pages._ui.charts import CLAIM, INK, PART_COLORS, canvas, names_axis, show
 KIND_COLORS = {"zero": "#D55E00", "subnormal": "#E69F00", "normal": CLAIM, "overflow": "#7A5BA6"}
 KIND_NAMES = {"zero": _("zero"), "subnormal": _("subnormal"), "normal": _("normal"), "overflow": _("overflow")}
 SMALLEST_ERROR = 1e-17
+# A power of two as an axis label, in raised digits.
+POWER_LABEL = "toString(datum.value)"
+for _plain, _raised in zip("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹", strict=True):
+    POWER_LABEL = f"replace({POWER_LABEL}, regexp('{_plain}', 'g'), '{_raised}')"
+POWER_LABEL = f"'2' + {POWER_LABEL}"
 
 
 def relative_errors(rounded: Sequence[Rounded]) -> None:
@@ -36,16 +41,17 @@ def relative_errors(rounded: Sequence[Rounded]) -> None:
 def _draw_relative_errors(count: int) -> Any:
     import altair as alt
 
-    ticks = [10.0**power for power in range(-16, 1, 4)]
+    ticks = [10.0**power for power in range(-16, 1, 2)]
     base = canvas().encode(
         y=alt.Y("format:N", sort=None, title=None, axis=names_axis()),
         x=alt.X("error:Q", title=_("relative error (log); hollow: the most that rounding makes"),
-                axis=alt.Axis(values=ticks, format=".0e"), scale=alt.Scale(type="log", domainMax=1.5, nice=False)),
+                axis=alt.Axis(values=ticks, format=".0e", labelOverlap="parity"),
+                scale=alt.Scale(type="log", domainMax=1.5, nice=False)),
         tooltip=["format:N", "label:N", alt.Tooltip("error:Q", format=".3e")],
     )  # fmt: skip
     worst = base.transform_filter(alt.datum.kind == "worst").mark_point(size=80, strokeWidth=1.5, color=CLAIM)
     actual = base.transform_filter(alt.datum.kind == "actual").mark_point(size=60, filled=True, color=CLAIM, opacity=1)
-    return alt.layer(worst, actual).properties(height=24 * count)
+    return alt.layer(worst, actual).properties(height=21 * count)
 
 
 def number_lines(lines: Sequence[NumberLine], number: float | None) -> None:
@@ -53,17 +59,23 @@ def number_lines(lines: Sequence[NumberLine], number: float | None) -> None:
     rows: list[dict[str, Any]] = []
     for line in lines:
         name = line.fmt.label
-        ends = f"2^{line.first:.4g} … 2^{line.last:.4g}"
+        ends = f"{2.0**line.first:.4g} … {2.0**line.last:.4g}"
         rows.append({"format": name, "low": line.first_normal, "high": line.last, "kind": "normal", "label": ends})
         if line.first < line.first_normal:
             rows.append(
                 {"format": name, "low": line.first, "high": line.first_normal, "kind": "subnormal", "label": ends}
             )
-        if line.fmt.bits <= 8:
-            rows += [{"format": name, "low": mark, "kind": "mark", "label": f"{2.0**mark:.6g}"} for mark in line.marks]
+        if line.fmt.bits <= 8:  # each of its numbers
+            for row in rows[-2:]:
+                row["kind"] += " range" if row["format"] == name else ""
+            rows += [
+                {"format": name, "low": mark, "label": f"{2.0**mark:.6g}",
+                 "kind": "normal mark" if mark >= line.first_normal else "subnormal mark"}
+                for mark in line.marks
+            ]  # fmt: skip
     if number is not None:
         rows.append({"low": math.log2(number), "kind": "number", "label": f"{number:g}"})
-    words = "; ".join(f"{line.fmt.label}: 2^{line.first:.4g} to 2^{line.last:.4g}" for line in lines)
+    words = "; ".join(f"{line.fmt.label}: {2.0**line.first:.4g} to {2.0**line.last:.4g}" for line in lines)
     low, high = min(line.first for line in lines), max(line.last for line in lines)
     if number is not None:
         low, high = min(low, math.log2(number)), max(high, math.log2(number))
@@ -74,23 +86,27 @@ def _draw_number_lines(count: int, with_number: bool) -> Any:
     import altair as alt
 
     scale = alt.Scale(domainMin=alt.ExprRef("low"), domainMax=alt.ExprRef("high"), nice=False)
-    axis = alt.Axis(labelExpr="'2^' + datum.value", tickCount=12)
-    x = alt.X("low:Q", title=_("positive numbers (log₂)"), scale=scale, axis=axis)
-    y = alt.Y("format:N", sort=None, title=None, axis=names_axis())
-    ranges = canvas().transform_filter("datum.kind === 'normal' || datum.kind === 'subnormal'")
-    bars = ranges.mark_bar(height=13).encode(
-        x=x, x2="high:Q", y=y,
-        color=alt.Color("kind:N", title=None, legend=alt.Legend(orient="top"),
-                        scale=alt.Scale(domain=["normal", "subnormal"], range=["#56B4E9", "#E69F00"])),
-        tooltip=["format:N", "kind:N", alt.Tooltip("label:N", title=_("from … to"))],
-    )  # fmt: skip
-    marks = canvas().transform_filter(alt.datum.kind == "mark").mark_tick(height=13, thickness=1, color="#1b1f24")
-    layers = [bars, marks.encode(x=x, y=y, tooltip=["format:N", "label:N"])]
+    axis = alt.Axis(labelExpr=POWER_LABEL, tickCount=12)
+    x = alt.X("low:Q", title=_("positive numbers (log)"), scale=scale, axis=axis)
+    names = alt.Axis(ticks=False, domain=False, grid=False, labelLimit=300, labelOverlap=False)
+    y = alt.Y("format:N", sort=None, title=None, axis=names)
+    kinds = ["normal", "subnormal"]
+    scale_of_kinds = alt.Scale(domain=kinds, range=[CLAIM, "#E69F00"])
+    color = alt.Color("of:N", title=None, legend=alt.Legend(orient="top"), scale=scale_of_kinds)
+    base = canvas().transform_filter("isValid(datum.format)").transform_calculate(of="split(datum.kind, ' ')[0]")
+    tooltip = ["format:N", "of:N", alt.Tooltip("label:N", title=_("number, or from … to"))]
+    bars = base.transform_filter("isValid(datum.high)").mark_bar(height=11)
+    faint = alt.condition("indexof(datum.kind, 'range') >= 0", alt.value(0.25), alt.value(1))
+    marks = base.transform_filter("indexof(datum.kind, 'mark') >= 0").mark_tick(height=11, thickness=1.3, opacity=1)
+    layers = [
+        bars.encode(x=x, x2="high:Q", y=y, color=color, opacity=faint, tooltip=tooltip),
+        marks.encode(x=x, y=y, color=color, tooltip=tooltip),
+    ]
     if with_number:
         number = canvas().transform_filter(alt.datum.kind == "number")
         layers.append(number.mark_rule(color=INK, strokeDash=[5, 4]).encode(x=x))
         layers.append(number.mark_text(align="left", dx=5).encode(x=x, y=alt.value(-4), text="label:N"))
-    return alt.layer(*layers).properties(height=22 * count)
+    return alt.layer(*layers).properties(height=16 * count)
 
 
 def accumulation(one: Accumulation) -> None:
@@ -115,7 +131,7 @@ def _draw_accumulation() -> Any:
     import altair as alt
 
     names = list(_roundings())
-    color = alt.Color("name:N", legend=alt.Legend(title=None, orient="top", columns=2),
+    color = alt.Color("name:N", legend=alt.Legend(title=None, orient="top", columns=4),
                       scale=alt.Scale(domain=names, range=[INK, "#D55E00", CLAIM, "#56B4E9"]))  # fmt: skip
     dash = alt.StrokeDash("name:N", legend=None, scale=alt.Scale(domain=names, range=[[6, 4], [1, 0], [1, 0], [2, 2]]))
     scale = alt.Scale(zero=False)
@@ -126,13 +142,18 @@ def _draw_accumulation() -> Any:
     return alt.layer(
         band.encode(x=x, y=alt.Y("low:Q", title=_("weight"), scale=scale), y2="high:Q"),
         lines.encode(x=x, y=y, color=color, strokeDash=dash, tooltip=["name:N", "step:Q", "weight:Q"]),
-    ).properties(height=230)
+    ).properties(height=180)
 
 
 def gradients(bars: Sequence[tuple[int, str, float]], name: str) -> None:
     """The scaled gradients by powers of two, coloured by what becomes of them."""
     rows = [
-        {"power": power + 0.5, "share": share, "kind": KIND_NAMES[kind], "range": f"2^{power} … 2^{power + 1}"}
+        {
+            "power": power + 0.5,
+            "share": share,
+            "kind": KIND_NAMES[kind],
+            "range": f"{power_of_two(power)} … {power_of_two(power + 1)}",
+        }
         for power, kind, share in bars
     ]
     totals = {kind: sum(share for _power, one, share in bars if one == kind) for kind in KINDS}
@@ -147,13 +168,13 @@ def _draw_gradients() -> Any:
     names = [KIND_NAMES[kind] for kind in KINDS]
     color = alt.Color("kind:N", legend=alt.Legend(title=None, orient="top"),
                       scale=alt.Scale(domain=names, range=[KIND_COLORS[kind] for kind in KINDS]))  # fmt: skip
-    axis = alt.Axis(labelExpr="'2^' + datum.value", tickCount=10, format="d")
+    axis = alt.Axis(labelExpr=POWER_LABEL, tickCount=10, format="d")
     bars = canvas().mark_bar(width=9).encode(
-        x=alt.X("power:Q", title=_("size of a gradient after scaling (log₂)"), axis=axis),
+        x=alt.X("power:Q", title=_("size of a gradient after scaling (log)"), axis=axis),
         y=alt.Y("share:Q", title=_("share of the gradients"), axis=alt.Axis(format=".0%"), stack=True),
         color=color, tooltip=["range:N", "kind:N", alt.Tooltip("share:Q", format=".2%")],
     )  # fmt: skip
-    return bars.properties(height=230)
+    return bars.properties(height=180)
 
 
 def scales(curve: Sequence[Shares], measured: Shares) -> None:
@@ -163,8 +184,8 @@ def scales(curve: Sequence[Shares], measured: Shares) -> None:
         rows += [{"scale": one.scale_log2, "share": getattr(one, kind), "kind": KIND_NAMES[kind]} for one in curve]
         rows.append({"scale": measured.scale_log2, "measured": getattr(measured, kind), "kind": KIND_NAMES[kind]})
     best = min(curve, key=lambda one: one.zero + one.overflow)
-    alt_text = _("fewest are lost at 2^{scale}: {share:.2%}").format(
-        scale=best.scale_log2, share=best.zero + best.overflow
+    alt_text = _("fewest are lost at {scale}: {share:.2%}").format(
+        scale=power_of_two(best.scale_log2), share=best.zero + best.overflow
     )
     show(_draw_scales, rows, alt_text=alt_text)
 
@@ -176,7 +197,7 @@ def _draw_scales() -> Any:
     color = alt.Color("kind:N", legend=alt.Legend(title=None, orient="top"),
                       scale=alt.Scale(domain=[KIND_NAMES[kind] for kind in kinds],
                                       range=[KIND_COLORS[kind] for kind in kinds]))  # fmt: skip
-    x = alt.X("scale:Q", title=_("scale (log₂)"), axis=alt.Axis(labelExpr="'2^' + datum.value", tickCount=8))
+    x = alt.X("scale:Q", title=_("scale (log)"), axis=alt.Axis(labelExpr=POWER_LABEL, tickCount=8))
     share = alt.Axis(format=".0%")
     lines = canvas().transform_filter("isValid(datum.share)").mark_line(strokeDash=[6, 4], strokeWidth=2)
     dots = canvas().transform_filter("isValid(datum.measured)").mark_point(filled=True, size=90, opacity=1)
@@ -184,7 +205,7 @@ def _draw_scales() -> Any:
         lines.encode(x=x, y=alt.Y("share:Q", title=_("share lost"), axis=share), color=color),
         dots.encode(x=x, y=alt.Y("measured:Q", title=_("share lost"), axis=share), color=color,
                     tooltip=["kind:N", "scale:Q", alt.Tooltip("measured:Q", format=".3%")]),
-    ).properties(height=230)  # fmt: skip
+    ).properties(height=180)  # fmt: skip
 
 
 def block_errors(one: BlockError) -> None:
@@ -203,7 +224,7 @@ def _draw_block_errors() -> Any:
         alt.Tooltip("share:Q", format=".2%"),
     ]
     bars = canvas().mark_bar(color=PART_COLORS[3], stroke=CLAIM, strokeWidth=0.5).encode(
-        x=alt.X("low:Q", title=_("error / standard deviation")), x2="high:Q",
+        x=alt.X("low:Q", bin="binned", title=_("error / standard deviation")), x2="high:Q",
         y=alt.Y("share:Q", title=_("share of the values"), axis=alt.Axis(format=".0%")), tooltip=tooltip,
     )  # fmt: skip
-    return bars.properties(height=215)
+    return bars.properties(height=190)
