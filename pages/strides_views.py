@@ -37,9 +37,7 @@ def chain() -> None:
         charts.verdict(made.steps[known - 1], made.ran[known - 1])
     if known < len(made.steps):
         strides_chain.ask(made, known)
-    strides_chain.tensor_of(made, known)
-    if known == len(made.steps):
-        strides_view.copy_as_python("chain", scripts.chain(made.shape, made.text()))
+    strides_chain.tensor_of(made, known, scripts.chain(made.shape, made.text()))
 
 
 @frame.section(_("When does view refuse?"), _("View"), needs_torch=True)
@@ -55,7 +53,7 @@ def view() -> None:
     charts.verdict(step, ran)
     if step.kind == "view" or step.broken is not None:
         strides_cells.needed_places("strides_needed", step.before, new_shape)
-    strides_view.copy_as_python("view", scripts.chain(made.shape, made.text()))
+    strides_chain.copy_as_python("view", scripts.chain(made.shape, made.text()))
 
 
 @frame.section(_("What else changes when I write?"), _("Write"), needs_torch=True)
@@ -84,7 +82,7 @@ def held_bytes() -> None:
     st.markdown(message.format(chain=text, size=units.si_bytes(comparison.prediction.value or 0)))
 
 
-@frame.section(_("Why can torch not walk backwards?"), _("Backwards"), needs_torch=True)
+@frame.section(_("Why can torch not walk backwards?"), _("Flip"), needs_torch=True)
 def backwards() -> None:
     n = inputs.whole_number("n", "strides_backwards", 6, 1, 12, width=140)
     comparison = strides.compare_flip(n)
@@ -112,9 +110,11 @@ def cost() -> None:
         charts.costs(chosen.run, chosen.calibration)
 
 
-@frame.section(_("Does x² reuse the memory of x?"), _("Elementwise"), needs_torch=True)
+@frame.section(_("Does x² reuse the memory of x?"), _("x²"), needs_torch=True)
 def elementwise() -> None:
-    ran = strides.apply_elementwise(strides.parse_values(inputs.text(_("x"), "strides_values", "1, 4, 9", 80)))
+    ran = strides.apply_elementwise(
+        strides.parse_values(inputs.text(_("x"), "strides_values", "1, 4, 9", 80, width=360))
+    )
     comparison = strides.compare_elementwise(ran)
     script = scripts.elementwise(ran.values)
     if not cards.predict_measure_explain("elementwise", comparison.prediction, comparison, script=script, draw=False):

@@ -127,13 +127,17 @@ def needed_places(key: str, layout: Layout, new_shape: Sequence[int]) -> None:
     rows, labels = [], []
     for start in range(0, len(places), width):
         row = places[start : start + width]
-        steps = {after - before for before, after in pairwise(row)}
+        steps = list(dict.fromkeys(after - before for before, after in pairwise(row)))
         rows.append([Cell(str(place), str(place), hue=(start // width) % HUES) for place in row])
-        labels.append(_("steps {steps}").format(steps=", ".join(f"{one:+d}" for one in sorted(steps))) if steps else "")
-    reached = sorted(set(places))
+        labels.append(
+            _("steps {steps}").format(steps=", ".join(f"{one:+d}" for one in steps[:4]).replace("-", "−"))
+            if steps
+            else ""
+        )
+    row_of = {place: at // width for at, place in reversed(list(enumerate(places)))}
     storage = [
-        Cell(str(place), str(place), faint=place not in reached)
-        for place in range(min(max(reached, default=-1) + 1, 48))
+        Cell(str(at), str(at), hue=row_of[at] % HUES if at in row_of else None, faint=at not in row_of)
+        for at in range(min(max(row_of, default=-1) + 1, STORAGE_SHOWN // 2))
     ]
     lines = [storage[start : start + STORAGE_ROW] for start in range(0, len(storage), STORAGE_ROW)]
     title = _("places that each row of {shape} would need").format(shape=numbers(new_shape))
@@ -173,7 +177,7 @@ def _written_grids(
         changed = index in one.changed
         return Cell(number(values[index]), name, others, 4 if changed else None, note, marked=changed)
 
-    sharing = _("written to") if one.shares_storage else _("another storage")
+    sharing = _("same storage") if one.shares_storage else _("another storage")
     title = f"{tensor_number} · {one.text} · {sharing}"
     if not one.layout.numel:
         return [Grid(title, (), beside=beside)]
@@ -196,7 +200,7 @@ def backwards(key: str, n: int) -> None:
     grids = [
         Grid(_("numpy: the view"), [view]),
         Grid(_("its storage, shared with x"), [storage], beside=True),
-        Grid(_("torch: the flip"), [flipped]),
+        Grid(_("torch: the flip"), [flipped], beside=True),
         Grid(_("its storage, of its own"), [flipped], beside=True),
     ]
     cells.show(key, grids, _("the numbers backwards, in numpy and in torch"))

@@ -68,11 +68,12 @@ def chain() -> Chain:
         name = inputs.select(_("Operation"), "strides_op", strides.NAMES, strides.usage, default="transpose")
     with middle:
         inputs.text(_("Arguments"), "strides_args", "", 60, placeholder=_suggested(name, shape_text, text))
-    with right, st.container(horizontal=True, gap="small"):
-        st.button(_("Append"), key="strides_append", type="primary", on_click=_append)
-        st.button(_("Undo"), key="strides_undo", on_click=_undo)
-        st.button(_("Reset"), key="strides_reset", on_click=inputs.set_values, kwargs={"strides_chain": "x"})
+    with right:
         inputs.presets(CHAINS)
+        with st.container(horizontal=True, gap="small"):
+            st.button(_("Append"), key="strides_append", type="primary", on_click=_append)
+            st.button(_("Undo"), key="strides_undo", on_click=_undo)
+            st.button(_("Reset"), key="strides_reset", on_click=inputs.set_values, kwargs={"strides_chain": "x"})
     if st.session_state.get(_REFUSED):
         st.warning(st.session_state.pop(_REFUSED))
     return run(strides.parse_shape(shape_text), strides.parse_chain(text))
@@ -127,15 +128,20 @@ def _undo() -> None:
         st.session_state[_REFUSED] = str(refused)
 
 
-def tensor_of(made: Chain, known: int) -> None:
+def tensor_of(made: Chain, known: int, script: str) -> None:
     """One tensor of the chain and its storage: the last one known, or the one that is chosen."""
     count = min(made.tensors, known + 1)
     number = count - 1
-    if count > 1:
-        options = ["last", *map(str, range(count - 1))]
-        names = {"last": _("the last"), "0": "x"}
-        chosen = inputs.choice(_("Draw"), "strides_drawn", options, lambda one: names.get(one, one))
-        number = number if chosen == "last" else int(chosen)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if count > 1:
+            options = ["last", *map(str, range(count - 1))]
+            names = {"last": _("draw the last"), "0": "x"}
+            chosen = inputs.choice(
+                _("Draw"), "strides_drawn", options, lambda one: names.get(one, one), label_visibility="collapsed"
+            )
+            number = number if chosen == "last" else int(chosen)
+        if known == len(made.steps):
+            copy_as_python("chain", script)
     try:
         strides_cells.tensor("strides_chain", draw(made.shape, made.operations, number), made.shape)
     except ValueError as too_large:
@@ -185,3 +191,9 @@ def say_guess(made: Chain, known: int) -> None:
 
 def _identity(made: Chain, at: int) -> str:
     return f"{made.shape}|{made.text(at + 1)}"
+
+
+def copy_as_python(key: str, script: str) -> None:
+    """The script of a section that has no card."""
+    with st.popover(_("Copy as Python"), type="tertiary", key=f"np_script_{key}"):
+        st.code(script, language="python")

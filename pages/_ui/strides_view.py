@@ -70,11 +70,6 @@ def pick_element(shape: Shape) -> None:
     strides_cells.tensor("strides_grid", drawn, shape, drawn.layout.address(index), pick)
 
 
-def copy_as_python(key: str, script: str) -> None:
-    with st.popover(_("Copy as Python"), type="tertiary", key=f"np_script_{key}"):
-        st.code(script, language="python")
-
-
 # When view refuses
 
 
@@ -205,8 +200,10 @@ def operands() -> strides.MatmulShapes:
 def matmul_in_words(shapes: strides.MatmulShapes) -> str:
     """How many multiplications there are, and how often each operand's matrices are used."""
     message = _(
-        "**{count:,}** multiplications of {left} by {right}; a matrix of a is used {a:,} times, one of b {b:,} times."
+        "**{count:,}** multiplications of {left} by {right}, {k} being contracted. Each matrix of a takes part in "
+        "{a:,} of them, each of b in {b:,}."
     )
     left = f"{shapes.m or 1} × {shapes.k_a}"
     right = f"{shapes.k_b} × {shapes.n or 1}"
-    return message.format(count=shapes.multiplications, left=left, right=right, a=shapes.a_uses, b=shapes.b_uses)
+    texts = {"left": left, "right": right, "k": shapes.k_a}
+    return message.format(count=shapes.multiplications, a=shapes.a_uses, b=shapes.b_uses, **texts)

@@ -15,7 +15,7 @@ from core.words import _
 from pages._ui.charts import CLAIM, canvas, names_axis, scaled_unit, show
 from pages._ui.strides_cells import numbers
 
-_BOX = "border-radius:.4rem;padding:.05rem .45rem;font-weight:600;display:inline-block;border:2px solid var(--claim);"
+_BOX = "border-radius:.4rem;padding:0 .45rem;font-weight:600;border:2px solid var(--claim);"
 _PREDICTED, _RAN = f"{_BOX}color:var(--claim)", f"{_BOX}background:var(--claim);color:var(--on-claim)"
 
 
@@ -49,15 +49,25 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], label: str, raw: 
         f"<tr>{''.join(f'<td>{cell if at in raw else escape(cell)}</td>' for at, cell in enumerate(row))}</tr>"
         for row in rows
     )
+    _show_table(f"<tr>{top}</tr>{lines}", label)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], label: str, *, sentences: bool = False) -> None:
+    """A table of texts; the last column may hold sentences, which are broken into lines."""
+    last = ' class="np-note"' if sentences else ""
+    top = "".join(f"<th>{escape(one)}</th>" for one in head)
+    lines = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row[:-1])}<td{last}>{escape(row[-1])}</td></tr>"
+        for row in rows
+    )
+    _show_table(f"<tr>{top}</tr>{lines}", label)
+
+
+def _show_table(body: str, label: str) -> None:
     st.html(
         f'<div class="np-scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
-        f'<table class="np-why np-wide"><tr>{top}</tr>{lines}</table></div>'
+        f'<table class="np-why np-wide">{body}</table></div>'
     )
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], label: str) -> None:
-    """A table of short texts."""
-    _table(head, rows, label)
 
 
 def verdict(step: Step, ran: Ran) -> None:
@@ -76,7 +86,7 @@ def backwards(tried: strides.NegativeStrides) -> None:
         ("torch.from_numpy(x[::-1])", "", refused.format(message=tried.from_numpy_error)),
         ("torch: x.flip(0)", numbers(tried.flip_strides), copied),
     ]
-    table(head, rows, _("walking backwards"))
+    table(head, rows, _("walking backwards"), sentences=True)
 
 
 def _sentence(what: str, reason: str, said: str) -> None:
@@ -163,16 +173,21 @@ def _draw_costs(unit: str) -> Any:
 
 
 def alignment(shapes: MatmulShapes) -> None:
-    """Both shapes under each other, aligned on the right, and what becomes of each pair of dimensions."""
-    a = [_size(one.a) for one in shapes.batch] + [_size(shapes.m), _size(shapes.k_a)]
-    b = [_size(one.b) for one in shapes.batch] + [_size(shapes.k_b), _size(shapes.n)]
-    result = [_size(one.result, "✗") for one in shapes.batch] + [_size(shapes.m), _size(shapes.n)]
-    if shapes.error and all(one.fits for one in shapes.batch):
-        result[-2:] = ["✗", "✗"]
-    fate = [_fate(one) for one in shapes.batch] + [_("rows of a"), _("columns of b")]
+    """Both shapes under each other, aligned on the right, and what becomes of each pair; contracted sizes stand out."""
+    contracted = _PREDICTED if shapes.k_a == shapes.k_b else f"{_BOX}border-color:var(--warn);color:var(--warn)"
+    k_a, k_b = (f'<span style="{contracted}">{_size(k)}</span>' for k in (shapes.k_a, shapes.k_b))
+    fits = not shapes.error or shapes.k_a != shapes.k_b
+    result = [_size(one.result, "✗") for one in shapes.batch]
+    result += [_size(shapes.m), _size(shapes.n)] if not shapes.error else ["✗", "✗"] if fits else ["", ""]
+    rows = [
+        ("a", *[_size(one.a) for one in shapes.batch], _size(shapes.m), k_a),
+        ("b", *[_size(one.b) for one in shapes.batch], k_b, _size(shapes.n)),
+        ("a @ b", *result),
+        ("", *map(_fate, shapes.batch), _("rows of a"), _("columns of b")),
+    ]
     head = ["", *[_("batch")] * len(shapes.batch), _("matrix"), _("matrix")]
-    rows = [("a", *a), ("b", *b), ("a @ b", *result), ("", *fate)]
-    table(head, rows, _("which dimensions broadcast"))
+    # Every cell is a number or a word of ours.
+    _table(head, rows, _("which dimensions broadcast, and which are contracted"), raw=tuple(range(len(head))))
 
 
 def _size(size: int | None, missing: str = "·") -> str:
