@@ -1,0 +1,106 @@
+"""The meter: every live storage of a step, counted once, by category, through each moment.
+
+A dispatch mode sees the result of every operation; each new storage is counted until it is freed, which a weak
+reference tells. It does the same over real tensors and over fake ones, which hold no data: a 7B step is then measured
+on a laptop. What a kernel allocates and frees inside itself is not seen. While any dispatch mode is on, autograd adds
+up two gradients into a third tensor, and not in place.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from core.memory.result import ACTIVATION, TEMPORARY, Moment
+
+_DEVICE = torch.ops.prim.device.default  # asking a fake tensor for its device is an operation, and a common one
+
+
+class MemoryMeter(TorchDispatchMode):
+    """Counts the storages that ``add`` is told of and those that operations make while the mode is on.
+
+    ``start`` opens the next moment of the timeline, ``moments`` are those that are closed.
+
+    >>> meter = MemoryMeter()
+    >>> with meter:
+    ...     meter.start("forward")
+    ...     y = torch.ones(10) * 2
+    ...     meter.stop()
+    >>> meter.moments[0].highest, meter.moments[0].end
+    ({'activation': 80}, {'activation': 40})
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moments: list[Moment] = []
+        self.micro_batch = 0
+        self.live_bytes: dict[str, int] = {}
+        self.total_bytes = 0
+        self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._category: dict[int, str] = {}
+        self._open: tuple[str, int | None] | None = None
+        self._highest, self._highest_bytes = dict[str, int](), 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func is _DEVICE:
+            return out
+        category = ACTIVATION if torch.is_grad_enabled() else TEMPORARY
+        for leaf in (out,) if isinstance(out, Tensor) else tree_leaves(out):
+            if isinstance(leaf, Tensor):
+                self._add(leaf.untyped_storage(), category)
+        if self.total_bytes > self._highest_bytes:
+            self._note()
+        return out
+
+    def add(self, tensors: Iterable[Tensor], category: str) -> None:
+        """Count these tensors under that category, whatever they were counted under before."""
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            self._add(storage, category)
+            key, (_reference, size) = id(storage), self._known[id(storage)]
+            if self._category[key] != category:
+                self._count(self._category[key], -size)
+                self._count(category, size)
+                self._category[key] = category
+
+    def start(self, kind: str, block: int | None = None) -> None:
+        """Close the moment that is open, if one is, and open the next."""
+        self.stop()
+        self._open = kind, block
+        self._note()
+
+    def stop(self) -> None:
+        """Close the moment that is open, if one is."""
+        if self._open is not None:
+            self.moments.append(Moment(*self._open, self.micro_batch, self._highest, self._snapshot()))
+        self._open = None
+
+    def _snapshot(self) -> dict[str, int]:
+        return {name: size for name, size in self.live_bytes.items() if size}
+
+    def _note(self) -> None:
+        self._highest, self._highest_bytes = self._snapshot(), self.total_bytes
+
+    def _add(self, storage: torch.UntypedStorage, category: str) -> None:
+        key = id(storage)
+        if key in self._known:
+            return
+        size = storage.nbytes()
+        self._known[key] = weakref.ref(storage, lambda _reference: self._remove(key)), size
+        self._category[key] = category
+        self._count(category, size)
+
+    def _remove(self, key: int) -> None:
+        _reference, size = self._known.pop(key)
+        self._count(self._category.pop(key), -size)
+
+    def _count(self, category: str, size: int) -> None:
+        self.total_bytes += size
+        self.live_bytes[category] = self.live_bytes.get(category, 0) + size
