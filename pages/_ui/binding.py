@@ -8,7 +8,7 @@ page, one control for all sections that share it, and the link that holds every 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
@@ -18,8 +18,7 @@ from core.words import _
 
 LECTURE = "lecture"
 PREDICT_FIRST = "predict_first"
-_PAGE, _SECTION = "_napkin_page", "_napkin_section"
-_CONTROLS, _NOTES, _DRAWN, _RESETS = "_napkin_controls", "_napkin_notes", "_napkin_drawn", "_napkin_resets"
+_ABSENT = object()
 _BOUND = {"bind": "query-params", "persist_state": "session"}
 
 Draw = Callable[[dict[str, Any]], Any]  # draws the widget, given how it is bound
@@ -38,18 +37,33 @@ class Control:
     page: str = ""
 
 
+@dataclass
+class _Book:
+    """What is known of a visitor's page between two runs; one value of the session, since each look there costs."""
+
+    page: str = ""
+    section: str = ""
+    controls: dict[str, Control] = field(default_factory=dict)
+    notes: dict[str, tuple[Any, str]] = field(default_factory=dict)  # by control: what is shown instead, and the note
+    drawn: dict[str, str] = field(default_factory=dict)  # by name: the section that showed it first
+    resets: dict[str, Any] = field(default_factory=dict)  # values that the next run gives to controls
+
+
+def _book() -> _Book:
+    book: _Book = st.session_state.setdefault("_napkin_book", _Book())
+    return book
+
+
 def enter_page(name: str) -> None:
     """Begin a run of a page. When the visitor comes back to it, give its controls the values they had."""
-    state = st.session_state
-    state.setdefault(_CONTROLS, {})
-    state[_DRAWN] = {}
-    set_values(**state.pop(_RESETS, {}))
-    coming = state.get(_PAGE) != name
-    state[_PAGE], state[_SECTION] = name, ""
+    state, book = st.session_state, _book()
+    set_values(**book.resets)
+    coming = book.page != name
+    book.page, book.section, book.drawn, book.resets = name, "", {}, {}
     if not coming:
         return
-    state[_NOTES] = {}
-    kept = {key: state[key] for key, control in state[_CONTROLS].items() if control.page == name and key in state}
+    book.notes = {}
+    kept = {key: state[key] for key, control in book.controls.items() if control.page == name and key in state}
     if kept and not st.query_params:
         # After the Back button Streamlit would read the bare address as "everything at its default": a plain rerun
         # takes the values from the session instead.
@@ -59,18 +73,19 @@ def enter_page(name: str) -> None:
 
 def begin_section(name: str) -> None:
     """What follows belongs to that section."""
-    st.session_state[_SECTION] = name
+    _book().section = name
 
 
 def here() -> tuple[str, str]:
     """The page and the section that are being shown."""
-    return st.session_state[_PAGE], st.session_state[_SECTION]
+    book = _book()
+    return book.page, book.section
 
 
 def first_here(name: str) -> bool:
     """Whether this section is the first of the whole page to show something that belongs there once."""
-    state = st.session_state
-    return bool(state[_DRAWN].setdefault(name, state[_SECTION]) == state[_SECTION])
+    book = _book()
+    return book.drawn.setdefault(name, book.section) == book.section
 
 
 def set_values(**values: Any) -> None:
@@ -81,11 +96,11 @@ def set_values(**values: Any) -> None:
 
 def link() -> str:
     """The address of this page with every value that is not a default."""
-    state = st.session_state
+    state, book = st.session_state, _book()
     shared = {
         key: control.write(state[key])
-        for key, control in state[_CONTROLS].items()
-        if control.page in (state[_PAGE], "") and key in state and state[key] != control.default
+        for key, control in book.controls.items()
+        if control.page in (book.page, "") and key in state and state[key] != control.default
     }
     parts = urlsplit(st.context.url or "/")
     return urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(shared, doseq=True), ""))
@@ -93,29 +108,31 @@ def link() -> str:
 
 def show_notes() -> None:
     """Say what the address asked for that could not be given, while what is shown instead is still on screen."""
-    state = st.session_state
-    for key, (value, note) in state[_NOTES].items():
-        if state.get(key) == value:
+    for key, (value, note) in _book().notes.items():
+        if st.session_state.get(key) == value:
             st.info(note)
 
 
 def show(control: Control, draw: Draw, *, once: bool = False) -> Any:
     """Draw a control and return its value; where an earlier section of the whole page drew it, show the value only."""
-    state, key = st.session_state, control.key
-    page = "" if key in (LECTURE, PREDICT_FIRST) else state[_PAGE]
-    known = state[_CONTROLS].get(key)
+    state, book, key = st.session_state, _book(), control.key
+    page = "" if key in (LECTURE, PREDICT_FIRST) else book.page
+    known = book.controls.get(key)
     assert known is None or known.page == page, f"the control {key!r} of {known.page} is also on {page}: rename one"
-    if not first_here(key) and key in state:
+    value = state.get(key, _ABSENT)
+    if book.drawn.setdefault(key, book.section) != book.section and value is not _ABSENT:
         if not once:
-            written = control.write(state[key])
+            written = control.write(value)
             text = ", ".join(written) if isinstance(written, list) else written
             # The value is part of the name: a control of that name would keep its first value.
-            st.text_input(control.label, text, key=f"np_same_{state[_SECTION]}_{key}_{text}", disabled=True)
-        return state[key]
-    state[_CONTROLS][key] = Control(**{**control.__dict__, "page": page})
-    if key in state and _not_taken(control, state[key]):
+            st.text_input(control.label, text, key=f"np_same_{book.section}_{key}_{text}", disabled=True)
+        return value
+    book.controls[key] = replace(control, page=page)
+    if value is not _ABSENT:
+        if not _not_taken(control, value):
+            return draw(_BOUND)
         del state[key]  # kept from when the control took it, as when options depend on another control
-    asked = st.query_params.get_all(key) if key not in state else []
+    asked = st.query_params.get_all(key)
     if not asked or control.read(asked) is not None:
         return draw(_BOUND)
     # Streamlit clamps some bad values and fails on others: the control is drawn without the address for once, at its
@@ -124,14 +141,14 @@ def show(control: Control, draw: Draw, *, once: bool = False) -> Any:
     shown = ", ".join(shown) if isinstance(shown, list) else shown
     message = _("The link asked for {label} = “{asked}”. It takes {right}; this page shows {shown}.")
     note = message.format(label=control.label, asked=", ".join(asked)[:40], right=control.right, shown=shown)
-    state[_NOTES][key] = (control.default, note)
-    state.setdefault(_RESETS, {})[key] = control.default
+    book.notes[key] = (control.default, note)
+    book.resets[key] = control.default
     return draw({})
 
 
 def settle() -> None:
     """Run again, once, where the address held values that were not taken."""
-    if st.session_state.get(_RESETS):
+    if _book().resets:
         st.rerun()
 
 

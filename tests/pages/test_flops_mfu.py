@@ -112,7 +112,7 @@ def test_a_measurement_from_prediction_to_explanation():
     assert {"predicted", "measured", "unexplained", "interruptions"} <= names
 
     choose(app, "flops_mfu_section", "utilization")
-    share = float(value_of(app, "ratio").rstrip("%×")) / (100 if "%" in value_of(app, "ratio") else 1)
+    share = float(value_of(app, "ratio").rstrip("%×").replace(",", "")) / (100 if "%" in value_of(app, "ratio") else 1)
     assert share == pytest.approx(1 / ratio, rel=0.02)
     choose(app, "flops_mfu_section", "method")
     assert value_of(app, "ratio").endswith("×")
