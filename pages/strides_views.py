@@ -52,7 +52,7 @@ def view() -> None:
     charts.dimensions(step.before, broken)
     charts.verdict(step, ran)
     if step.kind == "view" or step.broken is not None:
-        strides_cells.needed_places("strides_needed", step.before, new_shape)
+        strides_cells.needed_places("strides_needed", step.before, strides.inferred_shape(step.before, new_shape))
     strides_chain.copy_as_python("view", scripts.chain(made.shape, made.text()))
 
 
@@ -112,9 +112,8 @@ def cost() -> None:
 
 @frame.section(_("Does x² reuse the memory of x?"), _("x²"), needs_torch=True)
 def elementwise() -> None:
-    ran = strides.apply_elementwise(
-        strides.parse_values(inputs.text(_("x"), "strides_values", "1, 4, 9", 80, width=360))
-    )
+    text = inputs.text(_("x"), "strides_values", "1, 4, 9", 80, width=360)
+    ran = strides.apply_elementwise(strides.parse_values(text))
     comparison = strides.compare_elementwise(ran)
     script = scripts.elementwise(ran.values)
     if not cards.predict_measure_explain("elementwise", comparison.prediction, comparison, script=script, draw=False):

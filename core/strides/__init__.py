@@ -46,7 +46,7 @@ from core.strides.parsing import (
     parse_values,
 )
 from core.strides.picture import Picture, Place, draw, shown_shape
-from core.strides.rules import KINDS, Step, predict, predict_chain
+from core.strides.rules import KINDS, Step, inferred_shape, predict, predict_chain
 from core.strides.running import (
     Disagreement,
     Ran,
@@ -107,6 +107,7 @@ __all__ = [
     "elements_at",
     "explain_matmul",
     "format_chain",
+    "inferred_shape",
     "layout_of",
     "measure_cost",
     "merged_runs",

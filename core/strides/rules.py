@@ -139,7 +139,7 @@ def _expanded(x: Layout, items: Sequence[Any]) -> list[Any]:
 
 
 def _view(x: Layout, operation: Operation) -> Step:
-    shape = _inferred(x, operation.args)
+    shape = inferred_shape(x, operation.args)
     strides = view_strides(x.shape, x.strides, shape)
     if isinstance(strides, Broken):
         advice = _("Write {reshape}, which copies, or contiguous() before view().")
@@ -150,7 +150,7 @@ def _view(x: Layout, operation: Operation) -> Step:
 
 
 def _reshape(x: Layout, operation: Operation) -> Step:
-    return _reshaped(x, operation, _inferred(x, operation.args))
+    return _reshaped(x, operation, inferred_shape(x, operation.args))
 
 
 def _reshaped(x: Layout, operation: Operation, shape: tuple[int, ...]) -> Step:
@@ -188,8 +188,14 @@ def _over(x: Layout, shape: tuple[int, ...], strides: tuple[int, ...]) -> Layout
     return Layout(shape, strides, x.offset, x.storage_size, x.item_bytes)
 
 
-def _inferred(x: Layout, shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape with its −1, if there is one, put in numbers."""
+def inferred_shape(x: Layout, shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape with its −1, if there is one, put in numbers.
+
+    Errors: ``Refused`` where the shape does not hold the tensor's elements.
+
+    >>> inferred_shape(Layout.contiguous((2, 6)), (-1, 3))
+    (4, 3)
+    """
     sizes, known = list(shape), math.prod(size for size in shape if size != -1)
     if min(sizes, default=0) < -1 or sizes.count(-1) > 1:
         message = _("sizes are 0 or more, and one of them may be −1; received {shape}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise, product
+from itertools import islice, pairwise, product
 from math import prod
 
 import streamlit as st
@@ -122,7 +122,7 @@ def _storage_grid(drawn: Picture, shape: Sequence[int], marked: int | None) -> G
 
 def needed_places(key: str, layout: Layout, new_shape: Sequence[int]) -> None:
     """The rows that the new shape would have, as places in storage, with the steps between them."""
-    places = list(layout.addresses())[:STORAGE_SHOWN]
+    places = list(islice(layout.addresses(), STORAGE_SHOWN))
     width = max(1, new_shape[-1] if new_shape else 1)
     rows, labels = [], []
     for start in range(0, len(places), width):
