@@ -21,25 +21,24 @@ def one_layer(d: int, k: int) -> torch.Tensor:
     whole_number("D", d, 1, MAX_DIM)
     whole_number("K", k, 1, MAX_DIM)
     check_bytes(4 * 3 * (d * k + 64 * d))  # refused before anything is allocated
-    generator = torch.Generator().manual_seed(0)
-    x_BD = torch.randn(64, d, generator=generator)
-    w_DK = nn.Parameter(torch.randn(d, k, generator=generator))
+    x_BD = torch.randn(64, d)
+    w_DK = nn.Parameter(torch.randn(d, k))
     grown = (x_BD @ w_DK).std().item()
 
-    w_DK = nn.Parameter(torch.randn(d, k, generator=generator) / math.sqrt(d))
+    w_DK = nn.Parameter(torch.randn(d, k) / math.sqrt(d))
     right = (x_BD @ w_DK).std().item()
 
-    three = nn.init.trunc_normal_(torch.empty(d, k), std=1 / math.sqrt(d), a=-3, b=3, generator=generator)
+    three = nn.init.trunc_normal_(torch.empty(d, k), std=1 / math.sqrt(d), a=-3, b=3)
     bound_in_sigmas = 3 * math.sqrt(d)
     cut = 3 / math.sqrt(d)
-    truncated = nn.init.trunc_normal_(torch.empty(d, k), std=1 / math.sqrt(d), a=-cut, b=cut, generator=generator)
+    truncated = nn.init.trunc_normal_(torch.empty(d, k), std=1 / math.sqrt(d), a=-cut, b=cut)
     largest = [w.abs().max().item() * math.sqrt(d) for w in (three, truncated)]  # in σ
 
     assert largest[1] <= 3.0001
     if (d, k) == (16384, 32):  # the lecture's numbers
         assert bound_in_sigmas == 384
-        assert math.isclose(grown, 128, rel_tol=0.05)
-        assert math.isclose(right, 1, rel_tol=0.05)
+        assert math.isclose(grown, 128, rel_tol=0.1)
+        assert math.isclose(right, 1, rel_tol=0.1)
         assert largest[0] > 4
     return x_BD @ w_DK
 

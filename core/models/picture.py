@@ -69,6 +69,15 @@ def share_beyond(bins: Sequence[WeightBin], sigmas: float) -> tuple[float, float
     return math.fsum(one.predicted for one in outside), math.fsum(one.measured for one in outside)
 
 
+def standard_error(std: float, num_draws: int) -> float:
+    """Of a std measured from that many draws of a normal: σ / √(2n).
+
+    >>> standard_error(128.0, 2048)
+    2.0
+    """
+    return std / math.sqrt(2 * whole_number("n", num_draws, 1, 2**62))
+
+
 def predict_rms(scheme: str, dim: int, num_layers: int, relu: bool = True) -> tuple[float, ...]:
     """The root mean square after each layer, gain^l from l = 0 on, as far as fp32 can hold it.
 

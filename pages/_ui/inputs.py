@@ -12,8 +12,8 @@ from pages._ui import binding
 from pages._ui.binding import LECTURE, PREDICT_FIRST, Control, first_here, set_values
 
 __all__ = [
-    "choice", "first_here", "hidden", "lecture_mode", "predict_first", "presets", "real_number", "select", "set_values",
-    "several", "step", "switch", "switches", "tags", "text", "whole_number",
+    "choice", "first_here", "hidden", "lecture_mode", "pasted", "predict_first", "presets", "real_number", "select",
+    "set_values", "several", "step", "switch", "switches", "tags", "text", "whole_number",
 ]  # fmt: skip
 
 
@@ -120,6 +120,14 @@ def text(label: str, key: str, default: str, max_chars: int, **layout: Any) -> s
         return st.text_input(label, default, key=key, max_chars=max_chars, **bound, **layout)
 
     return str(binding.show(control, draw))
+
+
+def pasted(label: str, key: str, max_chars: int, file_types: Sequence[str], **layout: Any) -> str | bytes:
+    """A long text, pasted or in a file; the file wins. Kept for the visit, and never in the address: see ``text``."""
+    with st.container(horizontal=True, vertical_alignment="top"):
+        pasted_text = st.text_area(label, key=key, max_chars=max_chars, persist_state="session", **layout)
+        uploaded = st.file_uploader(_("or a file"), file_types, key=f"{key}_file", max_upload_size=1, width=320)
+    return (pasted_text or "") if uploaded is None else uploaded.getvalue()
 
 
 def switch(label: str, key: str, *, default: bool = False) -> bool:
