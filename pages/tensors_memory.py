@@ -15,8 +15,8 @@ LARGEST_LESSON = 2**20  # elements
 def create() -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         way = inputs.choice(_("Made by"), "tm_way", dtypes.CREATED, default="randn")
-        rows = inputs.whole_number(_("Rows"), "tm_rows", 256, 1, dtypes.MAX_ROWS, width=120)
-        columns = inputs.whole_number(_("Columns"), "tm_columns", 256, 1, dtypes.MAX_ROWS, width=120)
+        rows = inputs.whole_number(_("Rows"), "tm_rows", 64, 1, dtypes.MAX_ROWS, width=120)
+        columns = inputs.whole_number(_("Columns"), "tm_columns", 64, 1, dtypes.MAX_ROWS, width=120)
         cut = 2.0
         if way == "trunc_normal_":
             cut = inputs.real_number(_("Cut at ±"), "tm_cut", 2.0, 0.1, 10.0, step=0.5, format="%g", width=120)

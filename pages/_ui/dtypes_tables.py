@@ -114,7 +114,10 @@ def _other_library(typed: dtypes.Typed, one: dtypes.Rounded) -> str:
 def _short(one: Decoded) -> str:
     if one.value is None or not one.value:
         return dtypes.in_words(one).replace(" ", "")
-    return units.significant(float(one), 6)
+    number = float(one)
+    if 1e-4 <= abs(number) < 1e6:
+        return f"{number:,.6g}".replace("-", "−")
+    return units.significant(number, 5)
 
 
 def _exact_text(one: Decoded) -> str:

@@ -112,9 +112,8 @@ def bit_cells(one: Decoded) -> None:
     grids = []
     if fmt.integer:
         notes = [_("worth {worth}").format(worth=_worth(fmt, place)) for place in range(fmt.bits)]
-        grids.append(
-            _grid(_("two's complement") if fmt.signed else _("whole number"), sign + mantissa, MANTISSA, notes)
-        )
+        title = _("two's complement") if fmt.signed else _("whole number")
+        grids.append(_grid(title, sign + mantissa, MANTISSA, notes, width=ROW_OF_INTEGER))
     else:
         grids += [_grid(_("sign"), sign, SIGN, [_("1 is negative")])] if sign else []
         powers = range(fmt.exponent_bits - 1, -1, -1)

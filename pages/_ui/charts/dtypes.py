@@ -88,7 +88,9 @@ def _draw_number_lines(count: int, with_number: bool) -> Any:
     scale = alt.Scale(domainMin=alt.ExprRef("low"), domainMax=alt.ExprRef("high"), nice=False)
     axis = alt.Axis(labelExpr=POWER_LABEL, tickCount=12)
     x = alt.X("low:Q", title=_("positive numbers (log)"), scale=scale, axis=axis)
-    names = alt.Axis(ticks=False, domain=False, grid=False, labelLimit=300, labelOverlap=False)
+    names = alt.Axis(
+        ticks=False, domain=False, grid=False, labelLimit=300, labelOverlap=False, labelFlush=False, labelBound=False
+    )
     y = alt.Y("format:N", sort=None, title=None, axis=names)
     kinds = ["normal", "subnormal"]
     scale_of_kinds = alt.Scale(domain=kinds, range=[CLAIM, "#E69F00"])
