@@ -20,10 +20,10 @@ def compare_elements(explanation: Explanation) -> Comparison:
     """Elements of the output: the product of its axes, and what einops' result holds.
 
     >>> compare_elements(explain("b (h d) -> b h d", (2, 8), h=2)).prediction.formula
-    'b 2 × h 2 × d 4'
+    'b=2 × h=2 × d=4'
     """
     sizes = dict(explanation.sizes)
-    factors = " × ".join(f"{label(key)} {sizes[key]}" for key in explanation.right) or "1"
+    factors = " × ".join(_factor(key, sizes[key]) for key in explanation.right) or "1"
     prediction = Prediction(_("elements of the output"), math.prod(explanation.output_shape), "", factors)
     ran = execute(explanation)
     return Comparison(prediction, _counted(prediction, ran.values.numel(), _("read off einops' result")))
@@ -146,7 +146,7 @@ def compare_mean_and_sum(pattern: str, shape: Shape) -> Comparison:
     done = explain(pattern, shape, operation_="mean")
     sizes = dict(done.sizes)
     count = math.prod(sizes[key] for key in done.gone)
-    factors = " × ".join(f"{label(key)} {sizes[key]}" for key in done.gone) or "1"
+    factors = " × ".join(_factor(key, sizes[key]) for key in done.gone) or "1"
     prediction = Prediction(_("sum over mean"), count, "", factors)
     tensors = numbered(done.shapes)
     total, mean = (call_einops(one, pattern, [tensors[0] + 1], {}) for one in ("sum", "mean"))
@@ -154,6 +154,10 @@ def compare_mean_and_sum(pattern: str, shape: Shape) -> Comparison:
     if not ratios or not count:
         raise ValueError(_("there is nothing to add up: a size is 0"))
     return Comparison(prediction, _counted(prediction, ratios[0], _("the first cell of each")))
+
+
+def _factor(key: str, size: int) -> str:
+    return label(key) if "@" in key else f"{key}={size}"
 
 
 def _counted(prediction: Prediction, value: float, note: str) -> Measurement:

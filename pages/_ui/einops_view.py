@@ -143,7 +143,7 @@ def _dims(dims: Sequence[tuple[str, ...]], hue: Mapping[str, str], sizes: Mappin
     for keys in dims:
         axes = " ".join(
             f'<span style="border-bottom:3px solid {hue[key]}">{escape(named_dims.label(key))}'
-            f"{'' if named_dims.label(key).isdecimal() else f' {sizes[key]}'}</span>"
+            f"{'' if named_dims.label(key).isdecimal() else f'={sizes[key]}'}</span>"
             for key in keys
         )
         style = "border:1px solid var(--line);border-radius:.3rem;padding:.1rem .4rem;white-space:nowrap"

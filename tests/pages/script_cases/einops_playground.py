@@ -19,7 +19,7 @@ CASES = {
         ("a b, b c, c d -> a d", [(8, 2), (2, 9), (9, 2)]),
         ["y · z keeps ('b', 'd') sums over ('c',) 72 FLOPs", "taken: 136", "predicted 136 torch's count 136.0"],
     ),
-    "reduction": (("... hidden -> ...", (2, 3, 4)), ["predicted 4 = hidden 4", "measured  4.0"]),
+    "reduction": (("... hidden -> ...", (2, 3, 4)), ["predicted 4 = hidden=4", "measured  4.0"]),
     "orders": (
         ("(heads d) -> heads d", "(d heads) -> heads d", (8,), {"heads": 2}),
         ["[[0., 2., 4., 6.],", "predicted 2 measured 2.0"],
