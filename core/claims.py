@@ -198,12 +198,16 @@ def how_far_off(guess: float, truth: float) -> str:
 
     >>> how_far_off(3.1, 1.0), how_far_off(1.0, 4.0), how_far_off(2.0, 2.01), how_far_off(1.04, 1.0)
     ('3.1 times too high', '4 times too low', 'right', '1.04 times too high')
-    >>> how_far_off(2e6, 1.0)
-    '2,000,000 times too high'
+    >>> how_far_off(2e6, 1.0), how_far_off(0, 4.0), how_far_off(8, 0)
+    ('2,000,000 times too high', 'too low: it is not 0', 'too high: it is 0')
     """
-    if not (math.isfinite(guess) and guess > 0):
-        raise ValueError(f"a guess must be a positive number, for example 3.5; received {guess!r}")
-    assert truth > 0, truth
+    if not (math.isfinite(guess) and guess >= 0):
+        raise ValueError(f"a guess must be a positive number or 0, for example 3.5; received {guess!r}")
+    assert truth >= 0, truth
+    if guess == truth:
+        return "right"
+    if not guess or not truth:
+        return "too low: it is not 0" if not guess else "too high: it is 0"
     off = max(guess / truth, truth / guess)
     if off < 1.01:
         return "right"

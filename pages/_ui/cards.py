@@ -194,9 +194,8 @@ def _guessed(key: str, prediction: Prediction) -> bool:
         except ValueError as wrong:
             st.session_state[f"{field}_wrong"] = str(wrong)
 
-    question = _("Your guess: {quantity} in {unit}").format(
-        quantity=prediction.quantity, unit=prediction.unit or _("a number")
-    )
+    question = _("Your guess: {quantity} in {unit}") if prediction.unit else _("Your guess: {quantity}")
+    question = question.format(quantity=prediction.quantity, unit=prediction.unit)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input(
             question,
@@ -220,8 +219,8 @@ def _guess_verdict(key: str, prediction: Prediction, comparison: Comparison | No
         return
     text = _("You guessed {guess}").format(guess=units.quantity(guess, prediction.unit))
     parts = []
-    if prediction.value:
+    if prediction.value is not None and prediction.value >= 0:
         parts.append(_("{off} against the napkin").format(off=how_far_off(guess, prediction.value)))
-    if comparison is not None:
+    if comparison is not None and comparison.measurement.value >= 0:
         parts.append(_("{off} against what was measured").format(off=how_far_off(guess, comparison.measurement.value)))
     st.markdown(f"**{text}: {' · '.join(parts)}.**" if parts else f"**{text}.**")

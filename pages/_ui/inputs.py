@@ -170,7 +170,8 @@ def hidden(key: str) -> str:
 def presets(choices: dict[str, dict[str, Any]]) -> None:
     """Buttons that set several controls at once."""
     section = binding.here()[1]
-    if not first_here("np_presets"):
+    sets = sorted({key for values in choices.values() for key in values})
+    if not first_here(f"np_presets_{'_'.join(sets)}"):
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         for label, values in choices.items():

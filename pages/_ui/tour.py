@@ -24,7 +24,7 @@ STOPS = (
     ("5.1", _("Devices, and memory before and after"), "tensors_memory", _("Device")),
     ("5.2", _("Storage and strides"), "strides_views", _("Storage")),
     ("5.2", _("Slices, views and copies"), "strides_views", _("Chain")),
-    ("5.2", _("Elementwise operations, triu"), "strides_views", _("Elementwise")),
+    ("5.2", _("Elementwise operations, triu"), "strides_views", _("x²")),
     ("5.2", _("Matmul, and batches of it"), "strides_views", _("Matmul")),
     ("5.3", _("Named dimensions: rearrange, reduce, repeat"), "einops_playground", _("Pattern")),
     ("5.3", _("einsum"), "einops_playground", _("Einsum")),
