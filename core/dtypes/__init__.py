@@ -15,7 +15,7 @@ from core.dtypes.blocks import (
     quantise,
     sample,
 )
-from core.dtypes.codec import Decoded, decode, encode, flip, neighbour, round_to, spacing
+from core.dtypes.codec import Decoded, decode, encode, encode_ratio, flip, neighbour, round_to, spacing
 from core.dtypes.create import CREATED, MAX_ROWS, NewTensor, compare_created, create, truncated_deviation
 from core.dtypes.device import (
     MAX_TENSORS,
@@ -168,6 +168,7 @@ __all__ = [
     "decimal_text",
     "decode",
     "encode",
+    "encode_ratio",
     "exact_of",
     "find",
     "flip",

@@ -123,12 +123,12 @@ def encode(value: object, fmt: Format | str, overflow: str | None = None) -> int
     if type(value) is float and math.isfinite(value):  # the fast way: no Fraction is made
         above, below = value.as_integer_ratio()
         negative = above < 0 or (above == 0 and math.copysign(1.0, value) < 0)
-        return _finite(abs(above), below, negative, fmt)
+        return encode_ratio(abs(above), below, fmt, negative)
     exact = read(value)
     if exact.kind == "finite":
-        return _finite(exact.magnitude.numerator, exact.magnitude.denominator, exact.negative, fmt)
+        return encode_ratio(exact.magnitude.numerator, exact.magnitude.denominator, fmt, exact.negative)
     if exact.kind == "tiny":
-        return _finite(1, 1 << 8000, exact.negative, fmt)
+        return encode_ratio(1, 1 << 8000, fmt, exact.negative)
     if exact.kind == "nan":
         return _nan(fmt)
     if exact.kind == "inf" and fmt.infinity_code is not None:
@@ -136,8 +136,12 @@ def encode(value: object, fmt: Format | str, overflow: str | None = None) -> int
     return _overflowed(exact.negative, fmt)
 
 
-def _finite(above: int, below: int, negative: bool, fmt: Format) -> int:
-    """The code of ±above/below."""
+def encode_ratio(above: int, below: int, fmt: Format, negative: bool = False) -> int:
+    """The code of above/below (two whole numbers, 0 or more, and above 0), or of minus that: ``encode``'s fast way.
+
+    >>> encode_ratio(1, 10, find("fp16")) == encode("0.1", "fp16")
+    True
+    """
     if fmt.integer:
         return _to_integer(above // below, negative, fmt)
     if negative and above and not fmt.signed:

@@ -81,6 +81,7 @@ def _normal_below(z: float) -> float:
     return 0.5 * math.erfc(-z / math.sqrt(2))
 
 
+@lru_cache(maxsize=64)
 def scale_curve(name: str, mean_log2: int = -20, spread_log2: int = 5) -> tuple[Shares, ...]:
     """The predicted shares at each scale from 2^0 to 2^40.
 
@@ -156,6 +157,7 @@ def by_chance(difference: float, deviation: float) -> tuple[Term, ...]:
     return (Term(_("chance"), difference, note),)
 
 
+@lru_cache(maxsize=64)
 def histogram(
     name: str, mean_log2: int, spread_log2: int, scale_log2: int, seed: int = 0
 ) -> tuple[tuple[int, str, float], ...]:
@@ -168,7 +170,9 @@ def histogram(
     powers = np.log2(gradient_sizes(mean_log2, spread_log2, seed)) + scale_log2
     kinds = (powers > first).astype(int) + (powers >= normal) + (powers >= last)
     floors = np.floor(powers).astype(int)
-    counts: dict[tuple[int, int], int] = {}
-    for pair, count in zip(*np.unique(np.stack([floors, kinds], axis=1), axis=0, return_counts=True), strict=True):
-        counts[int(pair[0]), int(pair[1])] = int(count)
-    return tuple((floor, KINDS[kind], count / SAMPLES) for (floor, kind), count in sorted(counts.items()))
+    lowest = int(floors.min())
+    counts = np.bincount(len(KINDS) * (floors - lowest) + kinds)
+    return tuple(
+        (lowest + place // len(KINDS), KINDS[place % len(KINDS)], int(counts[place]) / SAMPLES)
+        for place in np.flatnonzero(counts).tolist()
+    )

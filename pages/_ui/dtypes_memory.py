@@ -48,7 +48,9 @@ def corner(made: dtypes.NewTensor) -> None:
 
 
 def _entry(value: float) -> str:
-    return units.significant(value).replace(" × 10", "e") if value == value else "NaN"
+    if value != value or (not 1e-4 <= abs(value) < 1e6 and value):
+        return f"{value:.1e}" if value == value else "NaN"
+    return units.significant(value)
 
 
 def what_empty_held(made: dtypes.NewTensor) -> str:
@@ -57,7 +59,7 @@ def what_empty_held(made: dtypes.NewTensor) -> str:
         return _("not what was freed just before: here from {low} to {high}").format(
             low=units.significant(made.low), high=units.significant(made.high)
         )
-    message = _("{share:.0%} of the entries are π: left behind by a tensor that was freed just before")
+    message = _("{share:.1%} of the entries are π: left behind by a tensor that was freed just before")
     return message.format(share=made.left_behind)
 
 

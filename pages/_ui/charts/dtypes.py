@@ -126,7 +126,7 @@ def accumulation(one: Accumulation) -> None:
 
 
 def _roundings() -> tuple[str, ...]:
-    return _("without rounding"), _("to nearest"), _("stochastic, mean"), _("stochastic, one run")
+    return _("exact sum"), _("nearest"), _("stochastic, mean"), _("one run")
 
 
 def _draw_accumulation() -> Any:
