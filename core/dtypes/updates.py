@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Formats that weights are kept in and torch can add in, or cast to after adding in fp32.
 UPDATED = ("fp32", "bf16", "fp16", "e4m3fn", "e5m2")
-MAX_STEPS = 4_000
+MAX_STEPS = 2_000
 MAX_RUNS = 256
 MAX_UPDATE = 1.0
 KEPT_POINTS = 101
@@ -138,7 +138,7 @@ class Accumulation:
 def accumulate(name: str, update: float = 1e-4, steps: int = 1000, runs: int = 64, seed: int = 0) -> Accumulation:
     """Add an update, an fp32 number above 0 and at most 1, to a weight of 1 again and again.
 
-    Raises ValueError for a format that no weight is kept in here, for updates out of range, more than 4,000 steps or
+    Raises ValueError for a format that no weight is kept in here, for updates out of range, more than 2,000 steps or
     256 runs.
 
     >>> one = accumulate("bf16", 1e-4)
