@@ -49,9 +49,6 @@ def depth() -> None:
     for column, of in ((left, "activations"), (right, "gradients")):
         with column:
             initialization_charts.through_depth(asked.runs, asked.dim, asked.num_layers, asked.relu, of)
-    beyond = initialization_view.overflows(asked.runs)
-    if beyond:
-        st.caption(beyond)
 
 
 @frame.section(_("How many parameters, and where?"), _("Parameters"), needs_torch=True)

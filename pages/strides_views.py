@@ -10,7 +10,7 @@ from pages._ui.charts import strides_views as charts
 from pages._ui.scripts import strides_views as scripts
 
 
-@frame.section(_("Where does an element lie?"), _("Storage"), needs_torch=True)
+@frame.section(_("Where does an element lie?"), _("Place"), needs_torch=True)
 def storage() -> None:
     shape, index = strides_view.element()
     comparison = strides.compare_place(shape, index)
@@ -29,7 +29,7 @@ def storage() -> None:
 
 @frame.section(_("View, copy or error?"), _("Chain"), needs_torch=True)
 def chain() -> None:
-    made = strides_chain.chain()
+    made, beside = strides_chain.chain()
     known = strides_chain.known_steps(made)
     charts.chain_table(made.shape, made.steps[:known], made.ran[:known])
     strides_chain.say_guess(made, known)
@@ -37,7 +37,7 @@ def chain() -> None:
         charts.verdict(made.steps[known - 1], made.ran[known - 1])
     if known < len(made.steps):
         strides_chain.ask(made, known)
-    strides_chain.tensor_of(made, known, scripts.chain(made.shape, made.text()))
+    strides_chain.tensor_of(made, known, scripts.chain(made.shape, made.text()), beside)
 
 
 @frame.section(_("When does view refuse?"), _("View"), needs_torch=True)
@@ -106,8 +106,8 @@ def cost() -> None:
         cards.predict_measure_explain(key, prediction, script=script, waiting=waiting)
         return
     comparison = strides.compare_cost(chosen.run, chosen.name, chosen.calibration)
-    if cards.predict_measure_explain(key, comparison.prediction, comparison, script=script):
-        charts.costs(chosen.run, chosen.calibration)
+    if cards.predict_measure_explain(key, comparison.prediction, comparison, script=script, draw=False):
+        charts.costs(chosen.run, chosen.calibration, comparison)
 
 
 @frame.section(_("Does x² reuse the memory of x?"), _("x²"), needs_torch=True)

@@ -105,8 +105,8 @@ def truncated(scheme: str, fan_in: int, seed: int) -> tuple[TruncationRun, tuple
 def truncation_in_words(run: TruncationRun, bins: Sequence[WeightBin]) -> str:
     """Where the bound is, what lies beyond it, and what was drawn."""
     message = _(
-        "The bound is at **{bound}σ**: of a normal, **{share}** lies beyond it. Beyond ±3σ are {predicted} of these "
-        "weights by the formula, and **{measured}** of the {n:,} drawn; the largest is {largest}σ."
+        "The bound is at **{bound}σ**: **{share}** of a normal lies beyond. Of the {n:,} weights drawn, **{measured}** "
+        "is beyond ±3σ (predicted {predicted}), the largest at {largest}σ."
     )
     predicted, measured = share_beyond(bins, 3)
     return message.format(
@@ -181,13 +181,6 @@ def _check(dim: int, num_layers: int, batch_size: int) -> None:
     models.check_gains(dim, num_layers, batch_size)
 
 
-def overflows(runs: Sequence[GainRun]) -> str:
-    """Which schemes left what fp32 can hold, and where."""
-    left = [(one.scheme, one.overflow_at) for one in runs if one.overflow_at is not None]
-    message = _("{scheme}: layer {layer}'s output is beyond fp32, where the run ends.")
-    return " ".join(message.format(scheme=models.SCHEMES[scheme].name, layer=layer) for scheme, layer in left)
-
-
 # Parameters
 
 
@@ -205,27 +198,35 @@ def model() -> Model | None:
     """The controls of a model; None while there is none to speak of."""
     labels = {CRUNCHER: _("the lecture's Cruncher"), OWN: _("any: its config.json")}
     labels |= {name: one.name for name, one in models.PRESETS.items()}
-    options = [CRUNCHER, *models.PRESETS, OWN]
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        chosen = inputs.select(_("Model"), "init_model", options, labels.__getitem__)
+    left, right = st.columns([2, 5], vertical_alignment="bottom")
+    with left:
+        chosen = inputs.select(_("Model"), "init_model", [CRUNCHER, *models.PRESETS, OWN], labels.__getitem__)
+    with right, st.container(horizontal=True, vertical_alignment="bottom"):
         if chosen == CRUNCHER:
-            dim = inputs.whole_number(_("Width D"), "init_cruncher_dim", 64, 1, MAX_DIM, width=150)
-            layers = inputs.whole_number(_("Layers"), "init_cruncher_layers", 2, 1, MAX_CRUNCHER_LAYERS, width=150)
-            listing = _cruncher(dim, layers)
-            return Model(listing.comparison.prediction, listing, scripts.cruncher_parameters(dim, layers))
+            return _cruncher()
         config = _own() if chosen == OWN else models.preset(chosen)
-        return None if config is None else _built(config)
+    if config is None:
+        return None
+    with left if chosen == OWN else right:
+        return _built(config)
+
+
+def _cruncher() -> Model:
+    dim = inputs.whole_number(_("Width D"), "init_cruncher_dim", 64, 1, MAX_DIM, width=160)
+    layers = inputs.whole_number(_("Layers"), "init_cruncher_layers", 2, 1, MAX_CRUNCHER_LAYERS, width=160)
+    listing = _listed(dim, layers)
+    return Model(listing.comparison.prediction, listing, scripts.cruncher_parameters(dim, layers))
 
 
 @functools.lru_cache(maxsize=64)
-def _cruncher(dim: int, num_layers: int) -> ModelListing:
+def _listed(dim: int, num_layers: int) -> ModelListing:
     return list_cruncher(dim, num_layers)
 
 
 def _own() -> TransformerConfig | None:
     source = inputs.pasted(
         _("Paste a Hugging Face config.json (GPT-2, Llama, Mistral, Qwen)"), "init_config", models.MAX_FILE_BYTES,
-        ["json"], placeholder='{"model_type": "llama", "hidden_size": 4096, …}', height=100,
+        ["json"], placeholder='{"model_type": "llama", "hidden_size": 4096, …}', height=102,
     )  # fmt: skip
     return models.config_from_huggingface(source) if source.strip() else None
 

@@ -137,11 +137,13 @@ def needed_places(key: str, layout: Layout, new_shape: Sequence[int]) -> None:
     row_of = {place: at // width for at, place in reversed(list(enumerate(places)))}
     storage = [
         Cell(str(at), str(at), hue=row_of[at] % HUES if at in row_of else None, faint=at not in row_of)
-        for at in range(min(max(row_of, default=-1) + 1, STORAGE_SHOWN // 2))
+        for at in range(max(row_of, default=-1) + 1)
     ]
     lines = [storage[start : start + STORAGE_ROW] for start in range(0, len(storage), STORAGE_ROW)]
     title = _("places that each row of {shape} would need").format(shape=numbers(new_shape))
-    grids = [Grid(title, rows[:8], labels[:8]), Grid(_("places in storage"), lines, beside=width <= 8)]
+    grids = [Grid(title, rows[:6], labels[:6])]
+    if len(lines) <= 2:  # more would not fit beside the sentences
+        grids.append(Grid(_("places in storage"), lines, beside=width <= STORAGE_ROW))
     cells.show(key, grids, title)
 
 

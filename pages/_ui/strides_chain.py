@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass, replace
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core import strides
 from core.strides import Layout, Operation, Ran, Step
@@ -56,8 +57,8 @@ def run(shape: Shape, operations: tuple[Operation, ...]) -> Chain:
 draw = functools.lru_cache(maxsize=64)(strides.draw)
 
 
-def chain() -> Chain:
-    """The controls that build a chain, and the chain."""
+def chain() -> tuple[Chain, DeltaGenerator]:
+    """The controls that build a chain, the chain, and the place beside the buttons for what depends on it."""
     shape_column, chain_column = st.columns([1, 5])
     with shape_column:
         shape_text = inputs.text(_("Shape of x"), "strides_shape", "2, 3", 60)
@@ -74,9 +75,10 @@ def chain() -> Chain:
             st.button(_("Append"), key="strides_append", type="primary", on_click=_append)
             st.button(_("Undo"), key="strides_undo", on_click=_undo)
             st.button(_("Reset"), key="strides_reset", on_click=inputs.set_values, kwargs={"strides_chain": "x"})
+            beside = st.container(horizontal=True, vertical_alignment="center")
     if st.session_state.get(_REFUSED):
         st.warning(st.session_state.pop(_REFUSED))
-    return run(strides.parse_shape(shape_text), strides.parse_chain(text))
+    return run(strides.parse_shape(shape_text), strides.parse_chain(text)), beside
 
 
 def same_chain() -> Chain:
@@ -128,11 +130,11 @@ def _undo() -> None:
         st.session_state[_REFUSED] = str(refused)
 
 
-def tensor_of(made: Chain, known: int, script: str) -> None:
-    """One tensor of the chain and its storage: the last one known, or the one that is chosen."""
+def tensor_of(made: Chain, known: int, script: str, beside: DeltaGenerator) -> None:
+    """One tensor of the chain and its storage: the last one known, or the one that is chosen ``beside``."""
     count = min(made.tensors, known + 1)
     number = count - 1
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with beside:
         if count > 1:
             options = ["last", *map(str, range(count - 1))]
             names = {"last": _("draw the last"), "0": "x"}

@@ -142,21 +142,22 @@ class Cost:
 def cost() -> Cost:
     """The controls of the timing and its button."""
     cores = machine.cores()
-    left, middle, right = st.columns([1, 1, 4], vertical_alignment="bottom")
-    with left:
-        n = inputs.whole_number("n", "strides_n", 4096, 16, strides.MAX_N, step=16)
-    with middle:
-        threads = inputs.whole_number(_("Threads"), "strides_threads", cores, 1, cores)
     names = [name for name in strides.CASES if name != "view"]
-    with right:
-        name = inputs.choice(_("Explain"), "strides_case", names, lambda one: strides.CASES[one].code, "transposed")
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    with row:
+        n = inputs.whole_number("n", "strides_n", 4096, 16, strides.MAX_N, step=16, width=130)
+        threads = inputs.whole_number(_("Threads"), "strides_threads", cores, 1, cores, width=130)
+        name = inputs.choice(
+            _("Explain"), "strides_case", names, lambda one: strides.CASES[one].code, "transposed", wrap=True
+        )
     chosen = Cost(n, name, scripts.cost(n, threads, name), machine.calibration(machine.devices()[0], threads))
     if chosen.calibration is None:
         return chosen
-    done = jobs_view.button_and_progress(
-        "strides_cost", _("Measure"), strides.measure_cost, n,
-        check=lambda: _check(n), threads=threads, on_progress=jobs.report,
-    )  # fmt: skip
+    with row:
+        done = jobs_view.button_and_progress(
+            "strides_cost", _("Measure"), strides.measure_cost, n,
+            check=lambda: _check(n), threads=threads, on_progress=jobs.report,
+        )  # fmt: skip
     if done is not None and done.settings != (n, threads):
         st.caption(_("The settings have changed since the last measurement: measure again."))
         done = None

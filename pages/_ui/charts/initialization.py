@@ -19,8 +19,11 @@ from pages._ui.charts import CLAIM, INK, PART_COLORS, canvas, names_axis, show
 NAMES = [one.name for one in SCHEMES.values()]
 COLORS = ["#D55E00", CLAIM, "#009E73", "#7A5BA6", "#E69F00", "#56B4E9", "#CC79A7"]
 SHAPES = ["circle", "square", "triangle-up", "triangle-down", "diamond", "cross", "triangle-right"]
-CLOSE = 0.09  # of the height of a chart: labels nearer than that are one
-TABLE_HEIGHT = 205
+SHORT = {"standard_normal": _("standard normal"), "one_over_sqrt": "1/√d", "xavier_normal": "Xavier",
+         "xavier_uniform": "Xavier", "kaiming": "Kaiming", "truncated": "±3σ", "lecture_truncated": "±3"}  # fmt: skip
+CLOSE = 0.05  # of the height of a chart: lines that end nearer than that have one label
+TABLE_HEIGHT, ROW_HEIGHT = 180, 35
+TITLE_PADDING = 4
 POWERS = tuple(4**power for power in range(2, 8))
 
 
@@ -34,17 +37,36 @@ def _by_scheme() -> dict[str, Any]:
     }
 
 
-def _end_labels(ends: Mapping[str, tuple[float, float]], span: float) -> list[dict[str, Any]]:
-    """A label for each line at its end, (x, y); lines that end together on the log axis share one."""
-    rows: list[dict[str, Any]] = []
+def _end_labels(
+    ends: Mapping[str, tuple[float, float]], span: float, notes: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """A label for each line at its end, (x, y); lines that end together on the log axis share one, the lowest below."""
+    groups: list[dict[str, Any]] = []
     for scheme, (x, y) in sorted(ends.items(), key=lambda item: item[1][1]):
-        name = SCHEMES[scheme].name
-        near = rows and rows[-1]["x"] == x and abs(math.log(y / rows[-1]["first"])) < CLOSE * span
-        if near:
-            rows[-1] |= {"label": f"{rows[-1]['label']} · {name}", "at": y}
-        else:
-            rows.append({"x": x, "at": y, "first": y, "label": name})
-    return rows
+        if not groups or groups[-1]["x"] != x or math.log(y / groups[-1]["low"]) > CLOSE * span:
+            groups.append({"x": x, "low": y, "names": {}})
+        groups[-1]["names"][list(SCHEMES).index(scheme)] = SHORT[scheme] + (notes or {}).get(scheme, "")
+        groups[-1]["high"] = y
+    return [
+        {
+            "x": group["x"],
+            "at": group["high"] if place or len(groups) == 1 else group["low"],
+            "label": " · ".join(dict.fromkeys(name for _place, name in sorted(group["names"].items()))),
+            "below": place == 0 and len(groups) > 1,
+        }
+        for place, group in enumerate(groups)
+    ]
+
+
+def _labels(x: Any, y: Any, align: str) -> list[Any]:
+    """Each above its line, the lowest below it."""
+    labelled = canvas().transform_filter("isValid(datum.label)")
+    return [
+        labelled.transform_filter(f"{'' if below else '!'}datum.below")
+        .mark_text(align=align, dx=-2 if align == "right" else 2, dy=12 if below else -10)
+        .encode(x=x, y=y, text="label:N")
+        for below in (False, True)
+    ]
 
 
 def output_stds(
@@ -70,14 +92,15 @@ def output_stds(
         for scheme, comparisons in points.items()
     )
     alt_text = _("std of the output at input_dim {dims}: {words}").format(dims=", ".join(map(str, dims)), words=words)
-    show(_draw_output_stds, rows, alt_text=alt_text, low=low / 1.5, high=high * 2)
+    show(_draw_output_stds, rows, alt_text=alt_text, low=low / 2, high=high * 2.5)
 
 
 def _draw_output_stds() -> Any:
     import altair as alt
 
-    x = alt.X("d:Q", title=_("input_dim (log); dashed: predicted"), axis=alt.Axis(values=[*POWERS], format=",d"),
-              scale=alt.Scale(type="log", nice=False, padding=8))  # fmt: skip
+    across = alt.Axis(values=[*POWERS], format=",d", titlePadding=TITLE_PADDING)
+    limits = alt.Scale(type="log", nice=False, padding=8)
+    x = alt.X("d:Q", title=_("input_dim (log); dashed: predicted"), axis=across, scale=limits)
     scale = alt.Scale(type="log", domainMin=alt.ExprRef("low"), domainMax=alt.ExprRef("high"), nice=False)
     axis = alt.Axis(format="~g", values=[0.1, 1, 10, 100])
 
@@ -94,8 +117,7 @@ def _draw_output_stds() -> Any:
     points = points.encode(x=x, y=on("measured"), **look, tooltip=tip("measured"))
     here = canvas().transform_filter("isValid(datum.here)").mark_point(filled=True, size=170, opacity=1, stroke=INK)
     here = here.encode(x=x, y=on("here"), **look, tooltip=tip("here"))
-    labels = canvas().transform_filter("isValid(datum.label)").mark_text(align="right", dy=-10)
-    return alt.layer(lines, points, here, labels.encode(x=x, y=on("at"), text="label:N")).properties(height=190)
+    return alt.layer(lines, points, here, *_labels(x, on("at"), "right")).properties(height=180)
 
 
 def histogram(by_bound: Mapping[str, Sequence[WeightBin]], chosen: str) -> None:
@@ -124,11 +146,11 @@ def _draw_histogram(bounds: tuple[str, ...]) -> Any:
     import altair as alt
 
     x = alt.X("low:Q", title=_("weight in σ; hollow: predicted, solid: drawn"), scale=alt.Scale(domain=[-6, 6]),
-              axis=alt.Axis(values=list(range(-6, 7))))  # fmt: skip
+              axis=alt.Axis(values=list(range(-6, 7)), format="d", titlePadding=TITLE_PADDING))  # fmt: skip
     scale = alt.Scale(type="log", domain=[LEAST_SHARE, 1], nice=False)
     axis = alt.Axis(format="~%", values=[1e-6, 1e-4, 1e-2, 1])
     color = alt.Color("bound:N", scale=alt.Scale(domain=list(bounds), range=[PART_COLORS[4], CLAIM]),
-                      legend=alt.Legend(title=None, orient="top"))  # fmt: skip
+                      legend=alt.Legend(title=None, orient="top-right"))  # fmt: skip
 
     def on(field: str) -> Any:
         return alt.Y(f"{field}:Q", title=_("share of the weights (log)"), scale=scale, axis=axis)
@@ -145,13 +167,14 @@ def _draw_histogram(bounds: tuple[str, ...]) -> Any:
         x=alt.X("at:Q"), y=on("measured"), color=color, tooltip=tip("measured"),
         size=alt.Size("bound:N", legend=None, scale=alt.Scale(domain=list(bounds), range=[110, 35])),
     )  # fmt: skip
-    return alt.layer(hollow, solid).properties(height=170)
+    return alt.layer(hollow, solid).properties(height=155)
 
 
 def through_depth(runs: Sequence[GainRun], dim: int, num_layers: int, relu: bool, of: str) -> None:
     """Root mean square at every layer on a log axis: predicted dashed for each scheme, measured solid."""
     rows: list[dict[str, Any]] = []
     ends: dict[str, tuple[float, float]] = {}
+    beyond: dict[str, str] = {}
     by_scheme = {one.scheme: one for one in runs}
     for scheme, described in SCHEMES.items():
         run = by_scheme.get(scheme)
@@ -164,14 +187,17 @@ def through_depth(runs: Sequence[GainRun], dim: int, num_layers: int, relu: bool
             if 0 < value < math.inf
         ]
         ends[scheme] = predicted[-1 if of == "activations" else 0]
+        left = None if run is None else run.overflow_at
+        if of == "activations" and left is not None:
+            beyond[scheme] = _(", beyond fp32 at layer {layer}").format(layer=left)
     values = [row[key] for row in rows for key in ("predicted", "measured") if key in row]
     low, high = min(values), max(values)
     span = math.log(high / low) or 1.0
-    rows += [{"layer": one["x"], **one} for one in _end_labels(ends, span)]
+    rows += [{"layer": one["x"], **one} for one in _end_labels(ends, span, beyond)]
     words = "; ".join(f"{SCHEMES[scheme].name}: {units.significant(end)}" for scheme, (_x, end) in ends.items())
     alt_text = _("predicted root mean square of {of} at the far end: {words}").format(of=of, words=words)
-    margin = math.exp(0.08 * span)
-    show(_draw_depth, rows, of, alt_text=alt_text, low=low / margin, high=high * margin**1.5, last=num_layers)
+    margin = math.exp(0.14 * span)
+    show(_draw_depth, rows, of, alt_text=alt_text, low=low / margin, high=high * margin, last=num_layers)
 
 
 def _predicted(
@@ -188,9 +214,10 @@ def _predicted(
 def _draw_depth(of: str) -> Any:
     import altair as alt
 
-    title = _("layer; dashed: predicted") if of == "activations" else _("layer; gradients come from the right")
+    forward, back = _("layer; dashed: predicted"), _("layer, from the right; dashed: predicted")
     limits = alt.Scale(domainMin=0, domainMax=alt.ExprRef("last"), nice=False, padding=6)
-    x = alt.X("layer:Q", title=title, scale=limits)
+    axis = alt.Axis(titlePadding=TITLE_PADDING)
+    x = alt.X("layer:Q", title=forward if of == "activations" else back, scale=limits, axis=axis)
     scale = alt.Scale(type="log", domainMin=alt.ExprRef("low"), domainMax=alt.ExprRef("high"), nice=False)
     name = _("RMS of activations (log)") if of == "activations" else _("RMS of gradients (log)")
 
@@ -205,9 +232,8 @@ def _draw_depth(of: str) -> Any:
     lines = lines.encode(x=x, y=on("predicted"), color=look["color"], tooltip=tip("predicted"))
     points = canvas().transform_filter("isValid(datum.measured)").mark_point(filled=True, size=28, opacity=0.9)
     points = points.encode(x=x, y=on("measured"), **look, tooltip=tip("measured"))
-    side = {"align": "right", "dx": -2} if of == "activations" else {"align": "left", "dx": 2}
-    labels = canvas().transform_filter("isValid(datum.label)").mark_text(dy=-9, **side)
-    return alt.layer(lines, points, labels.encode(x=x, y=on("at"), text="label:N")).properties(height=185)
+    labels = _labels(x, on("at"), "right" if of == "activations" else "left")
+    return alt.layer(lines, points, *labels).properties(height=143)
 
 
 def kinds(listed: Sequence[Kind]) -> None:
@@ -245,4 +271,8 @@ def tensors(listing: ModelListing) -> None:
         _("entries"): [one.numel for one in listed],
     }
     alt_text = _("the {n:,} parameter tensors of the model").format(n=len(listed))
-    st.dataframe(pyarrow.table(columns), hide_index=True, width="stretch", height=TABLE_HEIGHT, alt=alt_text)
+    height = min(TABLE_HEIGHT, ROW_HEIGHT * (len(listed) + 1) + 3)
+    numbers = {_("entries"): st.column_config.NumberColumn(format="localized")}
+    st.dataframe(
+        pyarrow.table(columns), hide_index=True, width="stretch", height=height, alt=alt_text, column_config=numbers
+    )

@@ -9,10 +9,11 @@ from typing import Any
 import streamlit as st
 
 from core import strides, units
+from core.claims import Comparison
 from core.hardware import Calibration
 from core.strides import Layout, MatmulShapes, Ran, Step
 from core.words import _
-from pages._ui.charts import CLAIM, canvas, names_axis, scaled_unit, show
+from pages._ui.charts import CLAIM, canvas, names_axis, scaled_unit, show, show_difference
 from pages._ui.strides_cells import numbers
 
 _BOX = "border-radius:.4rem;padding:0 .45rem;font-weight:600;border:2px solid var(--claim);"
@@ -139,8 +140,17 @@ _ROUND = "border-radius:.5rem;font-size:.92rem;line-height:1.35"
 # Cost
 
 
-def costs(run: strides.CostRun, calibration: Calibration) -> None:
-    """Each case's time, predicted hollow and measured solid, on a logarithmic axis; a view moves no byte."""
+def costs(run: strides.CostRun, calibration: Calibration, explained: Comparison) -> None:
+    """What one case's difference is made of, beside every case's time on a logarithmic axis; a view moves no byte."""
+    left, right = st.columns(2)
+    with left:
+        show_difference(explained)
+    with right:
+        _all_costs(run, calibration)
+
+
+def _all_costs(run: strides.CostRun, calibration: Calibration) -> None:
+    """Predicted hollow, measured solid."""
     divide, unit = scaled_unit(max(one.value for one in run.times.values()), "s")
     rows: list[dict[str, Any]] = []
     words = []
@@ -151,22 +161,28 @@ def costs(run: strides.CostRun, calibration: Calibration) -> None:
         rows.append({"code": code, "kind": _("measured"), "time": time.value / divide, "label": time.text})
         message = _("{code}: predicted {predicted}, measured {measured}")
         words.append(message.format(code=code, predicted=predicted.text, measured=time.text))
-    show(_draw_costs, rows, unit, alt_text="; ".join(words))
+    shown = [row["time"] for row in rows]
+    show(_draw_costs, rows, unit, alt_text="; ".join(words), low=min(shown) / 2, high=8 * max(shown))
 
 
 def _draw_costs(unit: str) -> Any:
     import altair as alt
 
+    low, high = alt.ExprRef("low"), alt.ExprRef("high")
+    scale = alt.Scale(type="log", nice=False, domainMin=low, domainMax=high)
+    axis = alt.Axis(tickCount=5, format="~g")
     base = canvas().encode(
-        x=alt.X("time:Q", title=_("time ({unit}, log)").format(unit=unit), scale=alt.Scale(type="log", nice=True)),
+        x=alt.X("time:Q", title=_("time ({unit}, log)").format(unit=unit), scale=scale, axis=axis),
         y=alt.Y("code:N", sort=None, title=None, axis=names_axis()),
         tooltip=[alt.Tooltip("code:N"), alt.Tooltip("kind:N"), alt.Tooltip("time:Q", format=".4g", title=unit)],
     )
-    hollow = base.transform_filter(alt.datum.kind == _("predicted")).mark_point(color=CLAIM, size=130, strokeWidth=2)
+    hollow = base.transform_filter(alt.datum.kind == _("predicted")).mark_point(
+        color=CLAIM, size=130, strokeWidth=2, opacity=1
+    )
     measured = base.transform_filter(alt.datum.kind == _("measured"))
-    solid = measured.mark_point(color=CLAIM, filled=True, size=130)
+    solid = measured.mark_point(color=CLAIM, filled=True, size=130, opacity=1)
     labels = measured.mark_text(align="left", dx=10).encode(text="label:N")
-    return alt.layer(hollow, solid, labels).properties(height=alt.Step(28))
+    return alt.layer(hollow, solid, labels).properties(height=alt.Step(26))
 
 
 # Matmul
