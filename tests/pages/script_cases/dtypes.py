@@ -14,5 +14,5 @@ CASES = {
     ),
     "updates": (("bf16", 1e-4, 1000, False), ["predicted 1.10", "measured 1.0", "nearest 1.0", "0.003936767578125"]),
     "loss_scaling": (("fp16", -20, 5, 0), ["predicted 0.159", "20,000 gradients", "fewest lost at 2^"]),
-    "block_format": (("NVFP4", "normal"), ["2^-1 / √28", "measured 0.0950", "predicted 36.9 kB"]),
+    "block_format": (("NVFP4", "normal"), ["2⁻¹ / √28", "measured 0.0950", "predicted 36.9 kB"]),
 }
