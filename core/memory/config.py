@@ -154,7 +154,6 @@ def _check_support(config: StepConfig) -> None:
         raise ValueError(message.format(value=config.optimizer, **texts))
     if config.sharding is None and config.num_devices != 1:
         raise ValueError(_("num_devices is for sharded steps: give sharding, or num_devices=1"))
-    if config.implementation == "huggingface":
-        if config.checkpointing not in (None, 1):
-            message = _("Hugging Face checkpoints every block: checkpointing must be 1 or None; received {value}")
-            raise ValueError(message.format(value=config.checkpointing))
+    if config.implementation == "huggingface" and config.checkpointing not in (None, 1):
+        message = _("Hugging Face checkpoints every block: checkpointing must be 1 or None; received {value}")
+        raise ValueError(message.format(value=config.checkpointing))

@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from core.memory.result import ACTIVATION, TEMPORARY, Moment
+from core.memory.result import ACTIVATION, TEMPORARY
+from core.memory.timeline import Timeline
 
 _DEVICE = torch.ops.prim.device.default  # asking a fake tensor for its device is an operation, and a common one
 
@@ -25,27 +26,20 @@ _DEVICE = torch.ops.prim.device.default  # asking a fake tensor for its device i
 class MemoryMeter(TorchDispatchMode):
     """Counts the storages that ``add`` is told of and those that operations make while the mode is on.
 
-    ``start`` opens the next moment of the timeline, ``moments`` are those that are closed.
-
     >>> meter = MemoryMeter()
     >>> with meter:
-    ...     meter.start("forward")
+    ...     meter.timeline.start("forward")
     ...     y = torch.ones(10) * 2
-    ...     meter.stop()
-    >>> meter.moments[0].highest, meter.moments[0].end
+    ...     meter.timeline.stop()
+    >>> meter.timeline.moments[0].highest, meter.timeline.moments[0].end
     ({'activation': 80}, {'activation': 40})
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.moments: list[Moment] = []
-        self.micro_batch = 0
-        self.live_bytes: dict[str, int] = {}
-        self.total_bytes = 0
+        self.timeline = Timeline()
         self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._category: dict[int, str] = {}
-        self._open: tuple[str, int | None] | None = None
-        self._highest, self._highest_bytes = dict[str, int](), 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
@@ -55,8 +49,7 @@ class MemoryMeter(TorchDispatchMode):
         for leaf in (out,) if isinstance(out, Tensor) else tree_leaves(out):
             if isinstance(leaf, Tensor):
                 self._add(leaf.untyped_storage(), category)
-        if self.total_bytes > self._highest_bytes:
-            self._note()
+        self.timeline.mark()
         return out
 
     def add(self, tensors: Iterable[Tensor], category: str) -> None:
@@ -66,27 +59,9 @@ class MemoryMeter(TorchDispatchMode):
             self._add(storage, category)
             key, (_reference, size) = id(storage), self._known[id(storage)]
             if self._category[key] != category:
-                self._count(self._category[key], -size)
-                self._count(category, size)
+                self.timeline.count(self._category[key], -size)
+                self.timeline.count(category, size)
                 self._category[key] = category
-
-    def start(self, kind: str, block: int | None = None) -> None:
-        """Close the moment that is open, if one is, and open the next."""
-        self.stop()
-        self._open = kind, block
-        self._note()
-
-    def stop(self) -> None:
-        """Close the moment that is open, if one is."""
-        if self._open is not None:
-            self.moments.append(Moment(*self._open, self.micro_batch, self._highest, self._snapshot()))
-        self._open = None
-
-    def _snapshot(self) -> dict[str, int]:
-        return {name: size for name, size in self.live_bytes.items() if size}
-
-    def _note(self) -> None:
-        self._highest, self._highest_bytes = self._snapshot(), self.total_bytes
 
     def _add(self, storage: torch.UntypedStorage, category: str) -> None:
         key = id(storage)
@@ -95,12 +70,8 @@ class MemoryMeter(TorchDispatchMode):
         size = storage.nbytes()
         self._known[key] = weakref.ref(storage, lambda _reference: self._remove(key)), size
         self._category[key] = category
-        self._count(category, size)
+        self.timeline.count(category, size)
 
     def _remove(self, key: int) -> None:
         _reference, size = self._known.pop(key)
-        self._count(self._category.pop(key), -size)
-
-    def _count(self, category: str, size: int) -> None:
-        self.total_bytes += size
-        self.live_bytes[category] = self.live_bytes.get(category, 0) + size
+        self.timeline.count(self._category.pop(key), -size)

@@ -28,32 +28,33 @@ def metered_steps(
 ) -> tuple[Moment, ...]:
     """The moments of the second step. Each micro-batch has the same tokens: only their number matters."""
     meter, hooks = MemoryMeter(), _Hooks(subject)
+    timeline = meter.timeline
     with meter, hooks.on(meter):
         meter.add(subject.model.parameters(), result.PARAMETER)
         meter.add(subject.model.buffers(), result.BUFFER)
         meter.add((tokens, labels), result.INPUT)
         for step in range(2):
-            meter.moments.clear()
+            timeline.moments.clear()
             for micro_batch in range(micro_batches):
-                meter.micro_batch = micro_batch
+                timeline.micro_batch = micro_batch
                 hooks.forward = True
-                meter.start(result.EMBEDDING)
+                timeline.start(result.EMBEDDING)
                 with torch.autocast(tokens.device.type, torch.bfloat16, enabled=autocast):
                     loss = subject.loss(tokens, labels)
-                meter.start(result.LOSS_BACKWARD)
+                timeline.start(result.LOSS_BACKWARD)
                 hooks.forward = False
                 loss.backward()  # type: ignore[no-untyped-call]
                 del loss
                 on_progress((step + (micro_batch + 1) / (micro_batches + 1)) / 2)
-            meter.start(result.OPTIMIZER)
+            timeline.start(result.OPTIMIZER)
             for optimizer in optimizers:
                 optimizer.step()
             for optimizer in optimizers:
                 optimizer.zero_grad(set_to_none=True)
                 meter.add(_state(optimizer), result.OPTIMIZER_STATE)
-            meter.stop()
+            timeline.stop()
             on_progress((step + 1) / 2)
-    return tuple(meter.moments)
+    return tuple(timeline.moments)
 
 
 def _state(optimizer: torch.optim.Optimizer) -> list[Tensor]:
@@ -68,7 +69,7 @@ class _Hooks:
         self.handles: list[Any] = []
 
     def on(self, meter: MemoryMeter) -> _Hooks:
-        subject, last = self.subject, len(self.subject.blocks) - 1
+        subject, timeline, last = self.subject, meter.timeline, len(self.subject.blocks) - 1
         for p in subject.model.parameters():
             done = p.register_post_accumulate_grad_hook(lambda p: meter.add([p.grad], result.GRADIENT))
             self.handles.append(done)
@@ -76,9 +77,9 @@ class _Hooks:
         def before(block: int) -> Callable[..., None]:
             def start(_module: nn.Module, args: Any, kwargs: Any) -> None:
                 if self.forward:  # a checkpointed block runs again in backward, as a part of it
-                    meter.start(result.FORWARD, block)
+                    timeline.start(result.FORWARD, block)
                     if block == 0:
-                        _first((args, kwargs)).register_hook(lambda _grad: meter.start(result.END_OF_BACKWARD))
+                        _first((args, kwargs)).register_hook(lambda _grad: timeline.start(result.END_OF_BACKWARD))
 
             return start
 
@@ -86,13 +87,13 @@ class _Hooks:
             def stop(_module: nn.Module, _args: Any, out: Any) -> None:
                 if self.forward:
                     if block == last:
-                        meter.start(result.HEAD)
-                    _first(out).register_hook(lambda _grad: meter.start(result.BACKWARD, block))
+                        timeline.start(result.HEAD)
+                    _first(out).register_hook(lambda _grad: timeline.start(result.BACKWARD, block))
 
             return stop
 
         def logits(_module: nn.Module, _args: Any, out: Any) -> None:
-            _first(out).register_hook(lambda _grad: meter.start(result.HEAD_BACKWARD))
+            _first(out).register_hook(lambda _grad: timeline.start(result.HEAD_BACKWARD))
 
         for number, block in enumerate(subject.blocks):
             self.handles.append(block.register_forward_pre_hook(before(number), with_kwargs=True))

@@ -1,0 +1,51 @@
+"""Bytes counted by category through the moments of a step: the ledger that the meter and the napkin both keep."""
+
+from __future__ import annotations
+
+from core.memory.result import Moment
+
+
+class Timeline:
+    """Live bytes now, and for each moment that is closed: where they were highest, and where it ended.
+
+    >>> timeline = Timeline()
+    >>> timeline.start("forward", 0)
+    >>> timeline.count("activation", 80); timeline.mark(); timeline.count("activation", -40)
+    >>> timeline.stop()
+    >>> timeline.moments[0].highest, timeline.moments[0].end
+    ({'activation': 80}, {'activation': 40})
+    """
+
+    def __init__(self) -> None:
+        self.moments: list[Moment] = []
+        self.micro_batch = 0
+        self.live_bytes: dict[str, int] = {}
+        self.total_bytes = 0
+        self._open: tuple[str, int | None] | None = None
+        self._highest, self._highest_bytes = dict[str, int](), 0
+
+    def count(self, category: str, size: int) -> None:
+        """So many bytes more; fewer where the size is negative."""
+        self.total_bytes += size
+        self.live_bytes[category] = self.live_bytes.get(category, 0) + size
+
+    def mark(self) -> None:
+        """Note the live bytes, if there were never more in this moment."""
+        if self.total_bytes > self._highest_bytes:
+            self._highest, self._highest_bytes = self.snapshot(), self.total_bytes
+
+    def start(self, kind: str, block: int | None = None) -> None:
+        """Close the moment that is open, if one is, and open the next."""
+        self.stop()
+        self._open = kind, block
+        self._highest, self._highest_bytes = self.snapshot(), self.total_bytes
+
+    def stop(self) -> None:
+        """Close the moment that is open, if one is."""
+        if self._open is not None:
+            self.moments.append(Moment(*self._open, self.micro_batch, self._highest, self.snapshot()))
+        self._open = None
+
+    def snapshot(self) -> dict[str, int]:
+        """Live bytes by category now, none of them 0."""
+        return {name: size for name, size in self.live_bytes.items() if size}
