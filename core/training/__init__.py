@@ -1,0 +1,91 @@
+"""Training: data, loop, determinism, checkpoints, runs that survive, low precision, many processes (CS336 §6.3–6.8).
+
+Settings, schedules and the records of runs work without torch; it is imported with the first thing that trains.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from core.training.config import BUGS, MODELS, PRECISIONS, TASKS, TORCH_ONLY, TrainConfig
+from core.training.data import (
+    BYTE_VOCAB,
+    STDLIB,
+    corpus_tokens,
+    get_batch,
+    num_windows,
+    open_tokens,
+    standard_library_text,
+    store_text,
+    write_tokens,
+)
+from core.training.schedules import SCHEDULES, Schedule, cosine_lr
+
+if TYPE_CHECKING:
+    from core.models.functional import cross_entropy
+    from core.training.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+    from core.training.clip import clip_grad_norm, gradient_norm
+    from core.training.determinism import deterministic, rng_state, seed_everything, set_rng_state
+    from core.training.inspection import CheckpointError, CheckpointInfo, inspect_checkpoint
+    from core.training.loop import StepRecord, Trainer, promised_peak, train
+    from core.training.repeats import CHANGES, Repeat, repeat_run
+
+_WITH_TORCH = {
+    "core.models.functional": ("cross_entropy",),
+    "core.training.checkpoints": ("Checkpoint", "load_checkpoint", "save_checkpoint"),
+    "core.training.clip": ("clip_grad_norm", "gradient_norm"),
+    "core.training.determinism": ("deterministic", "rng_state", "seed_everything", "set_rng_state"),
+    "core.training.inspection": ("CheckpointError", "CheckpointInfo", "inspect_checkpoint"),
+    "core.training.loop": ("StepRecord", "Trainer", "promised_peak", "train"),
+    "core.training.repeats": ("CHANGES", "Repeat", "repeat_run"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _WITH_TORCH.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "BUGS",
+    "BYTE_VOCAB",
+    "CHANGES",
+    "MODELS",
+    "PRECISIONS",
+    "SCHEDULES",
+    "STDLIB",
+    "TASKS",
+    "TORCH_ONLY",
+    "Checkpoint",
+    "CheckpointError",
+    "CheckpointInfo",
+    "Repeat",
+    "Schedule",
+    "StepRecord",
+    "TrainConfig",
+    "Trainer",
+    "clip_grad_norm",
+    "corpus_tokens",
+    "cosine_lr",
+    "cross_entropy",
+    "deterministic",
+    "get_batch",
+    "gradient_norm",
+    "inspect_checkpoint",
+    "load_checkpoint",
+    "num_windows",
+    "open_tokens",
+    "promised_peak",
+    "repeat_run",
+    "rng_state",
+    "save_checkpoint",
+    "seed_everything",
+    "set_rng_state",
+    "standard_library_text",
+    "store_text",
+    "train",
+    "write_tokens",
+]
