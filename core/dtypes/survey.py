@@ -177,17 +177,23 @@ def compare_cast(value: object, fmt: Format | str) -> tuple[Prediction, Comparis
         return prediction, None, message.format(version=cast.version, value=_plain(theirs))
     conditions = Conditions("cpu", _("torch's cast from fp64"), fmt.label, 1, 0, 1, torch_version=cast.version)
     measurement = Measurement(quantity, (theirs,), "", conditions)
-    return prediction, Comparison(prediction, measurement, _roundings(exact, fmt)), ""
+    return prediction, Comparison(prediction, measurement, _roundings(exact, fmt, cast)), ""
 
 
-def _roundings(exact: Exact, fmt: Format) -> tuple[Term, ...]:
+def _roundings(exact: Exact, fmt: Format, theirs: LibraryCast) -> tuple[Term, ...]:
     """The steps by which torch comes to its answer, where they change it."""
     double = float(exact)
     once, twice = float(round_to(exact, fmt)), float(round_to(double, fmt))
     single = float(round_to(double, "fp32"))
     narrow = not fmt.integer and fmt.bits < 32
     thrice = float(round_to(single, fmt)) if narrow else twice
+    outside = 0.0
+    if fmt.integer and exact.value is not None and round_to(exact, fmt).value != math.trunc(exact.value):
+        outside, twice, thrice = float(theirs.decoded) - once, once, once
     steps = (
+        Term(
+            _("beyond the range"), outside, _("what a cast gives there C leaves open; ours saturates, as quantisers do")
+        ),
         Term(_("rounded to fp64 first"), twice - once, _("the text is not an fp64 number")),
         Term(_("rounded to fp32 on the way"), thrice - twice, _("torch casts fp64 to narrow formats through fp32")),
     )
@@ -207,6 +213,9 @@ def compare_relative_error(value: object, fmt: Format | str) -> tuple[Prediction
     fmt = find(fmt) if isinstance(fmt, str) else fmt
     exact = read(value)
     quantity = _("relative error in {name}").format(name=fmt.label)
+    if fmt.integer:
+        unknown = _("an integer's error is absolute, less than 1: relative to a small number it may be anything")
+        return Prediction(quantity, None, "", unknown, unknown=unknown), None, ""
     worst = float(fmt.epsilon / 2)
     formula = _("at most ε/2 = {power} in the normal range").format(power=power_of_two(-fmt.mantissa_bits - 1))
     prediction = Prediction(quantity, worst, "", formula, source=_("rounding to nearest"))

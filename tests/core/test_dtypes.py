@@ -330,6 +330,18 @@ def test_the_libraries_disagree_about_overflow():
     assert [one.library for one in dtypes.library_casts(5, "e2m1")] == ["ml_dtypes"]
 
 
+def test_an_integer_out_of_range_is_named_and_has_no_worst_relative_error():
+    for value, name in (("300", "int8"), ("-1", "uint8"), ("1e10", "int32")):
+        _prediction, comparison, _why = dtypes.compare_cast(value, name)
+        if comparison is not None:
+            assert [part.name for part in comparison.parts] == ["beyond the range"]
+            assert comparison.unexplained == 0
+    assert dtypes.compare_cast("-2.7", "int8")[1].parts == ()
+    prediction, comparison, _why = dtypes.compare_relative_error("2.7", "int8")
+    assert prediction.value is None
+    assert comparison is None
+
+
 def test_integers_are_cut_toward_zero():
     values = [0.5, -0.5, 2.7, -2.7, 100.99, -128.0]
     ours = [int(dtypes.round_to(value, "int8").value) for value in values]

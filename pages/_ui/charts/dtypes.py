@@ -26,8 +26,9 @@ def relative_errors(rounded: Sequence[Rounded]) -> None:
     """The relative error in each format, solid, and the worst that rounding can do in its normal range, hollow."""
     rows: list[dict[str, Any]] = []
     for one in rounded:
-        worst = float(one.fmt.epsilon / 2)
-        rows.append({"format": one.fmt.label, "error": worst, "kind": "worst", "label": _("at most ε/2")})
+        if not one.fmt.integer:
+            worst = float(one.fmt.epsilon / 2)
+            rows.append({"format": one.fmt.label, "error": worst, "kind": "worst", "label": _("at most ε/2")})
         if one.relative_error:
             error = max(one.relative_error, SMALLEST_ERROR)
             rows.append({"format": one.fmt.label, "error": error, "kind": "actual", "label": one.note})
