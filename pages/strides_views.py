@@ -10,7 +10,7 @@ from pages._ui.charts import strides_views as charts
 from pages._ui.scripts import strides_views as scripts
 
 
-@frame.section(_("Where does an element lie?"), _("Place"), needs_torch=True)
+@frame.section(_("Where does an element lie?"), _("Storage"), needs_torch=True)
 def storage() -> None:
     shape, index = strides_view.element()
     comparison = strides.compare_place(shape, index)
@@ -155,4 +155,4 @@ def matmul() -> None:
 
 
 SECTIONS = [storage, chain, view, write, held_bytes, backwards, cost, elementwise, mask, matmul]
-frame.page("strides_views", _("Strides & views"), SECTIONS)
+frame.page("strides_views", _("Strides"), SECTIONS)  # short: ten sections stand beside it

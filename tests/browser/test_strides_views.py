@@ -82,7 +82,7 @@ def test_a_click_writes_through_the_views(visit):
 
 
 def test_a_click_chooses_the_element(visit):
-    student = visit("strides_views", strides_views_section="Place")
+    student = visit("strides_views", strides_views_section="Storage")
     expect(student.predicted).to_have_text("6")
     grid(student, "its storage").locator(".np-cell").nth(13).click()
     expect(student.predicted).to_have_text("13")

@@ -438,7 +438,7 @@ def finish(app, job_id):
     ("section", "key", "bad"),
     [("Chain", "strides_op", "explode"), ("Write", "strides_to", "99"), ("Flip", "strides_backwards", "0"),
      ("Mask", "strides_mask", "1.5"), ("Mask", "strides_diagonal", "nan"), ("Chain", "strides_drawn", "7"),
-     ("Chain", "strides_chain", "x" * 400), ("Place", "strides_grid", "1" * 99), ("Cost", "strides_n", "1")],
+     ("Chain", "strides_chain", "x" * 400), ("Storage", "strides_grid", "1" * 99), ("Cost", "strides_n", "1")],
 )  # fmt: skip
 def test_a_forged_value_falls_back_with_a_note(section, key, bad):
     app = open_page("strides_views", strides_views_section=section, **{key: bad})
