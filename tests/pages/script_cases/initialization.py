@@ -29,6 +29,6 @@ CASES = {
     ),
     "model_parameters": (
         (config_from_huggingface(CONFIG),),
-        ["predicted 82496", "counted 82496", "embeddings: 6,400 in 1 tensors", "blocks.1.mlp.down.weight (64, 96)"],
+        ["predicted 82752", "counted 82752", "embeddings: 6,400 in 1 tensors", "blocks.1.mlp.down.weight (64, 96)"],
     ),
 }
