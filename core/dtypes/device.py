@@ -201,20 +201,24 @@ def predict_move(count_bytes: int, bytes_per_sec: float, device: str = "cpu") ->
 
 
 def compare_move(run: MoveRun, bytes_per_sec: float | None = None) -> Comparison:
-    """The predicted time beside the measured one; the parts were each timed alone.
+    """The predicted time beside the measured one; the parts are each timed alone, by their fastest calls.
 
     ``bytes_per_sec`` is the calibration's, for a run on the CPU.
 
     >>> c = compare_move(measure_move(4096, threads=1, min_seconds=0.01), 1e10)
     >>> [part.name for part in c.parts]
-    ['call overhead', 'new memory']
+    ['call overhead', 'new memory', 'interruptions']
     """
     rate = run.bytes_per_sec if bytes_per_sec is None else bytes_per_sec
     assert rate is not None, "a run on the CPU needs the calibration's bandwidth"
-    parts = [Term(_("call overhead"), run.tiny.value, _("the same with one byte"))]
-    into_place = run.into_place.value
-    parts.append(Term(_("new memory"), run.whole.value - into_place, _("against a tensor that is there already")))
+    whole, into_place = run.whole.minimum, run.into_place.minimum
+    parts = [
+        Term(_("call overhead"), run.tiny.minimum, _("the same with one byte")),
+        Term(_("new memory"), whole - into_place, _("against a tensor that is there already")),
+    ]
     if run.pinned is not None:
         pageable = _("ordinary memory is copied to a pinned buffer first")
-        parts.append(Term(_("not pinned"), into_place - run.pinned.value, pageable))
+        parts.append(Term(_("not pinned"), into_place - run.pinned.minimum, pageable))
+    interrupted = _("the median call over the fastest one: other work, interrupts, clock changes")
+    parts.append(Term(_("interruptions"), run.whole.value - whole, interrupted))
     return Comparison(predict_move(run.count_bytes, rate, run.device), run.whole, tuple(parts))

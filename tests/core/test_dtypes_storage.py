@@ -97,7 +97,7 @@ def test_moving_a_tensor_in_a_job():
     comparison = dtypes.compare_move(run, 1e10)
     assert comparison.prediction.value == 2 * 2**16 / 1e10
     assert comparison.measurement is run.whole
-    assert [part.name for part in comparison.parts] == ["call overhead", "new memory"]
+    assert [part.name for part in comparison.parts] == ["call overhead", "new memory", "interruptions"]
     with pytest.raises(ValueError, match="the bytes to move must be a whole number from 1"):
         dtypes.measure_move(2**40)
 
@@ -107,7 +107,7 @@ def test_a_move_to_a_gpu_is_predicted_by_its_own_large_copy():
     fields = {**run.__dict__, "device": "cuda:0", "pinned": run.into_place, "bytes_per_sec": 2e10}
     comparison = dtypes.compare_move(dtypes.MoveRun(**fields))
     assert comparison.prediction.value == 4096 / 2e10
-    assert [part.name for part in comparison.parts] == ["call overhead", "new memory", "not pinned"]
+    assert [part.name for part in comparison.parts] == ["call overhead", "new memory", "not pinned", "interruptions"]
 
 
 @pytest.mark.parametrize(("way", "mean", "deviation"), [("zeros", 0, 0), ("ones", 1, 0), ("randn", 0, 1)])
