@@ -20,6 +20,8 @@ from core.training.data import (
     store_text,
     write_tokens,
 )
+from core.training.records import StepRecord, to_csv
+from core.training.runs import RunInfo, control, delete_run, find_run, list_runs, read_records
 from core.training.schedules import SCHEDULES, Schedule, cosine_lr
 
 if TYPE_CHECKING:
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
     from core.training.clip import clip_grad_norm, gradient_norm
     from core.training.determinism import deterministic, rng_state, seed_everything, set_rng_state
     from core.training.inspection import CheckpointError, CheckpointInfo, inspect_checkpoint
-    from core.training.loop import StepRecord, Trainer, promised_peak, train
+    from core.training.loop import Trainer, promised_peak, train
     from core.training.repeats import CHANGES, Repeat, repeat_run
+    from core.training.run import reset, resume, start, train_in_folder
 
 _WITH_TORCH = {
     "core.models.functional": ("cross_entropy",),
@@ -37,8 +40,9 @@ _WITH_TORCH = {
     "core.training.clip": ("clip_grad_norm", "gradient_norm"),
     "core.training.determinism": ("deterministic", "rng_state", "seed_everything", "set_rng_state"),
     "core.training.inspection": ("CheckpointError", "CheckpointInfo", "inspect_checkpoint"),
-    "core.training.loop": ("StepRecord", "Trainer", "promised_peak", "train"),
+    "core.training.loop": ("Trainer", "promised_peak", "train"),
     "core.training.repeats": ("CHANGES", "Repeat", "repeat_run"),
+    "core.training.run": ("reset", "resume", "start", "train_in_folder"),
 }
 
 
@@ -63,29 +67,40 @@ __all__ = [
     "CheckpointError",
     "CheckpointInfo",
     "Repeat",
+    "RunInfo",
     "Schedule",
     "StepRecord",
     "TrainConfig",
     "Trainer",
     "clip_grad_norm",
+    "control",
     "corpus_tokens",
     "cosine_lr",
     "cross_entropy",
+    "delete_run",
     "deterministic",
+    "find_run",
     "get_batch",
     "gradient_norm",
     "inspect_checkpoint",
+    "list_runs",
     "load_checkpoint",
     "num_windows",
     "open_tokens",
     "promised_peak",
+    "read_records",
     "repeat_run",
+    "reset",
+    "resume",
     "rng_state",
     "save_checkpoint",
     "seed_everything",
     "set_rng_state",
     "standard_library_text",
+    "start",
     "store_text",
+    "to_csv",
     "train",
+    "train_in_folder",
     "write_tokens",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +19,7 @@ from core.training.config import TrainConfig
 from core.training.determinism import seed_everything
 from core.training.models import build_model, build_optimizers, loss_of, parameter_dtype
 from core.training.parallel import Alone, Parallel
+from core.training.records import StepRecord
 from core.training.schedules import Schedule
 from core.words import _
 
@@ -27,27 +27,6 @@ LECTURE_LR = 0.01  # what a loop that ignores its learning rate uses
 MEMORY_SECONDS = 0.1  # between two looks at the memory
 _AUTOCAST = {"bf16 autocast": torch.bfloat16, "fp16 scaled": torch.float16, "fp16 unscaled": torch.float16}
 PEAK_DTYPES = {"fp32": "fp32", "bf16": "bf16", "bf16 autocast": "bf16", "fp16 scaled": "fp16", "fp16 unscaled": "fp16"}
-
-
-@dataclass(frozen=True)
-class StepRecord:
-    """One update. ``step`` counts from 0; ``loss`` is that of the batch before the update, in nats for text.
-
-    ``gradient_norm`` is the norm before clipping; ``tokens_per_sec`` counts rows where the task is the regression.
-    ``mfu`` is None where no peak is known for the device and dtype. ``memory_bytes`` is the highest that torch has
-    allocated on a GPU, and what the process holds in RAM elsewhere; ``loss_scale`` is that of fp16, None without one.
-    """
-
-    step: int
-    loss: float
-    gradient_norm: float
-    lr: float
-    step_seconds: float
-    tokens_per_sec: float
-    flop_per_sec: float
-    mfu: float | None
-    memory_bytes: int | None
-    loss_scale: float | None = None
 
 
 class Trainer:
