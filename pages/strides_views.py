@@ -71,7 +71,7 @@ def write() -> None:
 @frame.section(_("How many bytes does a view hold?"), _("Bytes"), needs_torch=True)
 def held_bytes() -> None:
     shape, operations, text = strides_view.bytes_chain()
-    comparison = strides.compare_bytes(shape, operations)
+    comparison = strides_view.compare_bytes(shape, operations)
     labels = cards.Labels(
         predicted=_("The tensor claims"), measured=_("Its storage holds"), ratio=_("Storage over claim")
     )
@@ -127,7 +127,7 @@ def mask() -> None:
     with st.container(horizontal=True):
         n = inputs.whole_number(_("Positions"), "strides_mask", 3, 1, 16, width=140)
         diagonal = inputs.whole_number(_("Diagonal"), "strides_diagonal", 0, -16, 16, width=140)
-    made = strides.triu_mask(n, diagonal)
+    made = strides_view.triu_mask(n, diagonal)
     comparison = strides.compare_mask(made)
     shown = comparison if comparison.ratio is not None else None
     script = scripts.mask(n, diagonal)
@@ -140,7 +140,7 @@ def mask() -> None:
 @frame.section(_("Which matrices does a batch multiply?"), _("Matmul"), needs_torch=True)
 def matmul() -> None:
     shapes = strides_view.operands()
-    comparison = strides.compare_matmul_flops(shapes)
+    comparison = strides_view.compare_matmul_flops(shapes)
     script = scripts.matmul(shapes.a, shapes.b)
     if comparison is None:
         charts.alignment(shapes)

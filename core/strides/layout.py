@@ -113,8 +113,12 @@ class Layout:
         if len(index) != self.dim:
             message = _("the index {index} must have {dim} numbers, one for each dimension")
             raise ValueError(message.format(index=tuple(index), dim=self.dim))
-        where = (whole_number(f"index[{d}]", one, 0, self.shape[d] - 1) for d, one in enumerate(index))
-        return self.offset + sum(one * stride for one, stride in zip(where, self.strides, strict=True))
+        place = self.offset
+        for d, one in enumerate(index):
+            if type(one) is not int or not 0 <= one < self.shape[d]:
+                one = whole_number(f"index[{d}]", one, 0, self.shape[d] - 1)
+            place += one * self.strides[d]
+        return place
 
     def indices(self) -> Iterator[tuple[int, ...]]:
         """Every index, in row-major order."""

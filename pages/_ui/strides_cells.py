@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from itertools import islice, pairwise, product
 from math import prod
@@ -9,7 +10,7 @@ from math import prod
 import streamlit as st
 
 from core import strides, units
-from core.strides import Layout, Picture
+from core.strides import Layout, Operation, Picture
 from core.words import _
 from pages._ui import cells
 from pages._ui.cells import Cell, Grid
@@ -46,19 +47,30 @@ def hue_of(origin: int | None, shape: Sequence[int]) -> int | None:
 
 def tensor(
     key: str,
-    drawn: Picture,
-    shape: Sequence[int],
+    shape: tuple[int, ...],
+    operations: tuple[Operation, ...],
+    tensor_number: int,
     marked: int | None = None,
     on_pick: Callable[[str], None] | None = None,
 ) -> None:
-    """The logical grid beside the flat storage: the same element has the same name and colour in both."""
-    layout = drawn.layout
-    grids = [*logical_grids(drawn, shape, marked), _storage_grid(drawn, shape, marked)]
+    """A tensor of a chain, the logical grid beside the flat storage: one name and one colour for each element."""
+    layout = draw(shape, operations, tensor_number).layout
     message = _("a tensor of shape {shape} with strides {strides}, and its storage of {count} elements")
     texts = {"shape": numbers(layout.shape), "strides": numbers(layout.strides), "count": layout.storage_size}
-    cells.show(key, grids, message.format(**texts), on_pick)
-    if drawn.shown != layout.shape or layout.storage_size > STORAGE_SHOWN:
+    cells.show(key, _grids(shape, operations, tensor_number, marked), message.format(**texts), on_pick)
+    if strides.shown_shape(layout.shape) != layout.shape or layout.storage_size > STORAGE_SHOWN:
         st.caption(_("Only a part is drawn: up to 12 rows, 12 columns and {n} places.").format(n=STORAGE_SHOWN))
+
+
+draw = functools.lru_cache(maxsize=64)(strides.draw)
+
+
+@functools.lru_cache(maxsize=256)
+def _grids(
+    shape: tuple[int, ...], operations: tuple[Operation, ...], tensor_number: int, marked: int | None
+) -> tuple[Grid, ...]:
+    drawn = draw(shape, operations, tensor_number)
+    return (*logical_grids(drawn, shape, marked), _storage_grid(drawn, shape, marked))
 
 
 def logical_grids(drawn: Picture, shape: Sequence[int], marked: int | None) -> list[Grid]:

@@ -54,9 +54,6 @@ def run(shape: Shape, operations: tuple[Operation, ...]) -> Chain:
     return Chain(shape, operations, steps, ran)
 
 
-draw = functools.lru_cache(maxsize=64)(strides.draw)
-
-
 def chain() -> tuple[Chain, DeltaGenerator]:
     """The controls that build a chain, the chain, and the place beside the buttons for what depends on it."""
     shape_column, chain_column = st.columns([1, 5])
@@ -145,7 +142,7 @@ def tensor_of(made: Chain, known: int, script: str, beside: DeltaGenerator) -> N
         if known == len(made.steps):
             copy_as_python("chain", script)
     try:
-        strides_cells.tensor("strides_chain", draw(made.shape, made.operations, number), made.shape)
+        strides_cells.tensor("strides_chain", made.shape, made.operations, number)
     except ValueError as too_large:
         st.info(str(too_large))
 

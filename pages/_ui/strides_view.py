@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -44,6 +45,12 @@ MATMULS = {
 }
 
 
+# Pure, and some take 10 ms
+compare_bytes = functools.lru_cache(maxsize=64)(strides.compare_bytes)
+compare_matmul_flops = functools.lru_cache(maxsize=64)(strides.compare_matmul_flops)
+triu_mask = functools.lru_cache(maxsize=64)(strides.triu_mask)
+
+
 # A new tensor
 
 
@@ -61,13 +68,13 @@ def element() -> tuple[Shape, Shape]:
 def pick_element(shape: Shape) -> None:
     """The drawing of a new tensor in which a click chooses the element."""
     index = strides.parse_index(st.session_state["strides_element"])
-    drawn = strides_chain.draw(shape, (), 0)
+    drawn = strides_cells.draw(shape, (), 0)
 
     def pick(name: str) -> None:
         found = drawn.places[int(name)].index or ()
         inputs.set_values(strides_element=", ".join(map(str, found)))
 
-    strides_cells.tensor("strides_grid", drawn, shape, drawn.layout.address(index), pick)
+    strides_cells.tensor("strides_grid", shape, (), 0, drawn.layout.address(index), pick)
 
 
 # When view refuses
