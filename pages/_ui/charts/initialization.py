@@ -22,7 +22,7 @@ SHAPES = ["circle", "square", "triangle-up", "triangle-down", "diamond", "cross"
 SHORT = {"standard_normal": _("standard normal"), "one_over_sqrt": "1/√d", "xavier_normal": "Xavier",
          "xavier_uniform": "Xavier", "kaiming": "Kaiming", "truncated": "±3σ", "lecture_truncated": "±3"}  # fmt: skip
 CLOSE = 0.05  # of the height of a chart: lines that end nearer than that have one label
-TABLE_HEIGHT, ROW_HEIGHT = 180, 35
+TABLE_HEIGHT, ROW_HEIGHT = 160, 35
 TITLE_PADDING = 4
 POWERS = tuple(4**power for power in range(2, 8))
 
@@ -252,7 +252,7 @@ def _draw_kinds(count: int) -> Any:
     import altair as alt
 
     scale = alt.Scale(domain=[0, 1.3])
-    axis = alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1])
+    axis = alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1], titlePadding=TITLE_PADDING)
     base = canvas().encode(
         x=alt.X("share:Q", title=_("share of the parameters"), scale=scale, axis=axis),
         y=alt.Y("kind:N", sort=None, title=None, axis=names_axis()),
