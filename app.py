@@ -25,7 +25,10 @@ if __name__ == "__main__":  # Streamlit runs this file for every visit
             st.Page(PAGES / "transformer_flops.py", title=_("Transformer FLOPs"), url_path="transformer_flops"),
             st.Page(PAGES / "gradients.py", title=_("Gradients"), url_path="gradients"),
         ],
-        _("Models"): [st.Page(PAGES / "initialization.py", title=_("Initialization"), url_path="initialization")],
+        _("Models"): [
+            st.Page(PAGES / "initialization.py", title=_("Initialization"), url_path="initialization"),
+            st.Page(PAGES / "optimizers.py", title=_("Optimizers"), url_path="optimizers"),
+        ],
     }
     st.navigation(navigation, position="top").run()
 else:  # the server imports it once

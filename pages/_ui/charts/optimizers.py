@@ -1,0 +1,192 @@
+"""Charts of Optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from core import units
+from core.claims import Comparison
+from core.optimizers import OPTIMIZERS, Surface, Trajectory
+from core.optimizers.contours import contours
+from core.words import _
+from pages._ui.charts import CLAIM, INK, MEMORY_COLORS, UNEXPLAINED, canvas, names_axis, show
+
+NAMES = [kind.class_name for kind in OPTIMIZERS.values()]
+COLORS = ["#D55E00", CLAIM, "#009E73", "#7A5BA6", "#E69F00", "#56B4E9", "#CC79A7", "#A6761D"]
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right"]
+LEAST_LOSS = 1e-12  # what lies lower is drawn there
+
+
+def _looks(names: Sequence[str], legend: Any) -> dict[str, Any]:
+    """A colour and a shape for each optimizer, the same on every chart."""
+    import altair as alt
+
+    places = [NAMES.index(name) for name in names]
+    colors, shapes = [COLORS[place] for place in places], [SHAPES[place] for place in places]
+    return {
+        "color": alt.Color("optimizer:N", legend=legend, scale=alt.Scale(domain=list(names), range=colors)),
+        "shape": alt.Shape("optimizer:N", legend=legend, scale=alt.Scale(domain=list(names), range=shapes)),
+    }
+
+
+def surface(where: Surface, condition: float, went: Mapping[str, Trajectory], step: int) -> None:
+    """The surface's contour lines, and on it where each optimizer has been."""
+    rows: list[dict[str, Any]] = [
+        {"cx": one.x, "cy": one.y, "cx2": one.x2, "cy2": one.y2, "level": one.level}
+        for one in contours(where.name, condition)
+    ]
+    rows += [{"mx": x, "my": y} for x, y in where.minima]
+    for name, one in went.items():
+        last = min(step, one.num_steps)
+        rows += [
+            {"optimizer": name, "step": number, "x": x, "y": y, "loss": one.losses[number], "last": number == last}
+            for number, (x, y) in enumerate(one.points[: last + 1])
+        ]
+    ends = [(name, one.points[min(step, one.num_steps)]) for name, one in went.items()]
+    words = "; ".join(f"{name}: ({x:.3g}, {y:.3g})" for name, (x, y) in ends)
+    alt_text = _("where each optimizer is on {formula}: {words}").format(formula=where.formula, words=words)
+    show(_draw_surface, rows, where.x_range, where.y_range, where.formula, tuple(went), alt_text=alt_text)
+
+
+def _draw_surface(
+    x_range: tuple[float, float], y_range: tuple[float, float], formula: str, names: tuple[str, ...]
+) -> Any:
+    import altair as alt
+
+    def at(channel: Any, field: str, title: str, limits: tuple[float, float]) -> Any:
+        axis = alt.Axis(grid=False, tickCount=6)
+        return channel(f"{field}:Q", title=title, scale=alt.Scale(domain=list(limits), nice=False), axis=axis)
+
+    title = _("x; contour lines of {formula}").format(formula=formula)
+    lines = canvas().transform_filter("isValid(datum.cx)").mark_rule(color=INK, strokeWidth=0.7, opacity=0.6)
+    lines = lines.encode(
+        x=at(alt.X, "cx", title, x_range), y=at(alt.Y, "cy", "y", y_range), x2="cx2:Q", y2="cy2:Q",
+        tooltip=[alt.Tooltip("level:Q", title=_("loss"), format=".3g")],
+    )  # fmt: skip
+    minima = canvas().transform_filter("isValid(datum.mx)").mark_text(text="★", fontSize=17, color=INK)
+    minima = minima.encode(x=at(alt.X, "mx", title, x_range), y=at(alt.Y, "my", "y", y_range))
+    look = _looks(names, alt.Legend(title=None, orient="right", symbolOpacity=1))
+    base = (
+        canvas()
+        .transform_filter("isValid(datum.step)")
+        .encode(x=at(alt.X, "x", title, x_range), y=at(alt.Y, "y", "y", y_range))
+    )
+    paths = base.mark_line(clip=True, strokeWidth=1.5, opacity=0.8).encode(color=look["color"], order="step:Q")
+    tip = ["optimizer:N", "step:Q", alt.Tooltip("x:Q", format=".4g"), alt.Tooltip("y:Q", format=".4g"),
+           alt.Tooltip("loss:Q", format=".4g")]  # fmt: skip
+    points = base.mark_point(clip=True, filled=True, opacity=1).encode(
+        **look, tooltip=tip, size=alt.condition(alt.datum.last, alt.value(110), alt.value(14))
+    )
+    return alt.layer(lines, minima, paths, points).properties(height=200)
+
+
+def losses(where: Surface, went: Mapping[str, Trajectory], step: int) -> None:
+    """Loss above the minimum against the step, up to the one shown."""
+    minimum = min(where.loss(*one) for one in where.minima)
+    above = {name: [max(LEAST_LOSS, loss - minimum) for loss in one.losses] for name, one in went.items()}
+    rows = [
+        {"optimizer": name, "step": number, "loss": loss, "last": number == min(step, len(values) - 1)}
+        for name, values in above.items()
+        for number, loss in enumerate(values[: step + 1])
+    ]
+    every = [loss for values in above.values() for loss in values]
+    words = "; ".join(
+        f"{name}: {units.significant(values[min(step, len(values) - 1)])}" for name, values in above.items()
+    )
+    alt_text = _("loss above the minimum after {n:,} steps: {words}").format(n=step, words=words)
+    last = max(len(values) for values in above.values()) - 1
+    high = min(max(every), 1e4 * max(values[0] for values in above.values()))
+    show(_draw_losses, rows, tuple(went), alt_text=alt_text, low=min(every) / 2, high=2 * high, steps=max(1, last))
+
+
+def _draw_losses(names: tuple[str, ...]) -> Any:
+    import altair as alt
+
+    scale = alt.Scale(type="log", domainMin=alt.ExprRef("low"), domainMax=alt.ExprRef("high"), nice=False)
+    axis = alt.Axis(format=".0e", tickCount=5)
+    steps = alt.Scale(domainMin=0, domainMax=alt.ExprRef("steps"), nice=False)
+    look = _looks(names, None)
+    base = canvas().encode(
+        x=alt.X("step:Q", title=_("step"), scale=steps),
+        y=alt.Y("loss:Q", title=_("loss above the minimum (log)"), scale=scale, axis=axis),
+    )  # fmt: skip
+    tip = ["optimizer:N", "step:Q", alt.Tooltip("loss:Q", format=".4g")]
+    lines = base.mark_line(clip=True, strokeWidth=1.8).encode(color=look["color"], tooltip=tip)
+    ends = base.transform_filter(alt.datum.last).mark_point(clip=True, filled=True, size=90, opacity=1)
+    return alt.layer(lines, ends.encode(**look, tooltip=tip)).properties(height=200)
+
+
+def first_steps(every: Sequence[tuple[str, float, Comparison]], gradient: float, lr: float) -> None:
+    """How far the first step goes against the gradient's size: predicted dashed, taken solid."""
+    rows: list[dict[str, Any]] = []
+    for name, size, comparison in every:
+        assert comparison.prediction.value is not None
+        rows.append(
+            {"optimizer": name, "g": size, "predicted": abs(comparison.prediction.value),
+             "measured": abs(comparison.measurement.value)}
+        )  # fmt: skip
+    if gradient:
+        rows.append({"chosen": gradient})
+    words = "; ".join(
+        f"{name}, g = {size:g}: {units.significant(abs(one.measurement.value))}" for name, size, one in every
+    )
+    names = tuple(dict.fromkeys(name for name, _size, _one in every))
+    show(_draw_first_steps, rows, names, alt_text=_("first steps at lr {lr:g}: {words}").format(lr=lr, words=words))
+
+
+def _draw_first_steps(names: tuple[str, ...]) -> Any:
+    import altair as alt
+
+    def power(values: range) -> Any:
+        return alt.Axis(format=".0e", values=[10.0**one for one in values])
+
+    g_scale = alt.Scale(type="log", domain=[1e-12, 1e6], nice=False)
+    x = alt.X("g:Q", title=_("size of the gradient |g| (log)"), scale=g_scale, axis=power(range(-12, 7, 2)))
+
+    def on(field: str) -> Any:
+        title = _("how far the first step goes (log)")
+        return alt.Y(f"{field}:Q", title=title, scale=alt.Scale(type="log", nice=False), axis=power(range(-14, 9, 4)))
+
+    look = _looks(names, alt.Legend(title=None, orient="right", symbolOpacity=1))
+    tip = ["optimizer:N", alt.Tooltip("g:Q", format=".3g"), alt.Tooltip("predicted:Q", format=".6g"),
+           alt.Tooltip("measured:Q", format=".6g")]  # fmt: skip
+    base = canvas().transform_filter("isValid(datum.g)").encode(x=x)
+    lines = base.mark_line(strokeDash=[6, 4], strokeWidth=1.5).encode(
+        y=on("predicted"), color=look["color"], tooltip=tip
+    )
+    points = base.mark_point(filled=True, size=45, opacity=0.9).encode(y=on("measured"), **look, tooltip=tip)
+    chosen = canvas().transform_filter("isValid(datum.chosen)").mark_rule(color=INK, strokeDash=[3, 3])
+    chosen = chosen.encode(x=alt.X("chosen:Q", scale=g_scale))
+    return alt.layer(lines, points, chosen).properties(height=190)
+
+
+def state_bytes(every: Mapping[str, Comparison], parameter_bytes: int) -> None:
+    """What each optimizer keeps: predicted hollow, measured solid, the parameters themselves as a line."""
+    rows: list[dict[str, Any]] = []
+    for name, one in every.items():
+        measured, predicted = one.measurement.value, one.prediction.value
+        assert predicted is not None
+        label = f"{units.si_bytes(measured)} · {units.factor(measured / parameter_bytes)}"
+        rows.append({"optimizer": OPTIMIZERS[name].class_name, "predicted": predicted / parameter_bytes,
+                     "measured": measured / parameter_bytes, "bytes": measured, "label": label, "one": 1})  # fmt: skip
+    words = "; ".join(f"{row['optimizer']}: {row['label']}" for row in rows)
+    alt_text = _("optimizer state, and how many times the parameters it is: {words}").format(words=words)
+    high = 1.25 * max(1.0, *(row["measured"] for row in rows))
+    show(_draw_state, rows, len(rows), alt_text=alt_text, high=high)
+
+
+def _draw_state(count: int) -> Any:
+    import altair as alt
+
+    scale = alt.Scale(domainMin=0, domainMax=alt.ExprRef("high"), nice=False)
+    title = _("state / parameters; hollow: predicted, solid: kept after a step")
+    base = canvas().encode(y=alt.Y("optimizer:N", sort=None, title=None, axis=names_axis()))
+    tip = ["optimizer:N", alt.Tooltip("bytes:Q", title=_("bytes"), format=",")]
+    solid = base.mark_bar(color=MEMORY_COLORS[2], height=11).encode(
+        x=alt.X("measured:Q", title=title, scale=scale), tooltip=tip
+    )
+    hollow = base.mark_bar(filled=False, stroke=CLAIM, strokeWidth=2, height=17).encode(x="predicted:Q", tooltip=tip)
+    labels = base.mark_text(align="left", dx=6).encode(x="measured:Q", text="label:N")
+    one = canvas().mark_rule(color=UNEXPLAINED, strokeDash=[6, 4]).encode(x="one:Q")
+    return alt.layer(one, hollow, solid, labels).properties(height=24 * count)
