@@ -94,7 +94,7 @@ def scaling() -> None:
         name = inputs.choice(_("Gradients in"), "dt_gradients", dtypes.SCALED, dtypes_view.label_of)
         middle = inputs.whole_number(_("Middle, 2 to the"), "dt_middle", -20, -60, 0, width=150)
         spread = inputs.whole_number(_("Spread, powers of 2"), "dt_spread", 5, 1, 10, width=150)
-        scale = inputs.whole_number(_("Loss times 2 to the"), "dt_scale", 0, 0, most, width=170)
+        scale = inputs.slider(_("Loss times 2 to the"), "dt_scale", 0, 0, most, width=280)
     comparison = dtypes.compare_zero_share(name, middle, spread, scale)
     script = scripts.loss_scaling(name, middle, spread, scale)
     if not cards.predict_measure_explain("dt_zero", comparison.prediction, comparison, script=script, draw=False):

@@ -154,6 +154,8 @@ def _measured_box(measurement: Measurement, labels: Labels) -> str:
 
 def _ratio_box(comparison: Comparison, labels: Labels) -> str:
     label = labels.ratio or _("Measured over predicted")
+    if comparison.ratio is None and comparison.difference == 0:
+        return _box("ratio", label, "=", [_("they agree: both are 0")])
     if comparison.ratio is None:
         return _box("ratio", label, _("unknown"), [_("there is nothing to compare with")])
     # A share of a whole reads as a percentage, up to where it would mislead; everything else as a factor.

@@ -12,8 +12,7 @@ from core import dtypes, jobs, units
 from core.claims import Comparison, Prediction
 from core.hardware import Device
 from core.words import _
-from pages._ui import cards, cells, inputs, jobs_view, machine
-from pages._ui.dtypes_tables import table
+from pages._ui import cards, cells, inputs, jobs_view, machine, tables
 
 SHAPES = {
     _("lecture, 4 × 8"): {"tm_shape": "4, 8", "tm_dtype": "fp32"},
@@ -89,7 +88,8 @@ def claim_table(claims: Sequence[dtypes.Claim], chosen: str) -> None:
         for one in claims
     ]  # fmt: skip
     head = (_("tensor"), _("shape"), _("claims"), _("storage"), "")
-    table(head, rows, _("claims and storages"), [one.code for one in claims].index(chosen))
+    marked = [one.code for one in claims].index(chosen)
+    tables.show(head, rows, _("claims and storages"), marked=marked, dense=True)
 
 
 # Devices

@@ -12,11 +12,10 @@ from core import dtypes, units
 from core.claims import Comparison
 from core.dtypes import Decoded
 from core.words import _
+from pages._ui import tables
 
 SHOWN_DIGITS = 60
 SHOWN_RESULT = 24
-DENSE = ' style="padding-top:.09rem;padding-bottom:.09rem;line-height:1.3"'
-CHOSEN = ' style="background:var(--claim-tint);font-weight:600"'
 
 
 def facts(typed: dtypes.Typed) -> None:
@@ -73,23 +72,6 @@ def _relative(relative: float | None) -> str:
     return "—" if relative is None else units.significant(relative)
 
 
-def table(
-    head: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]], label: str, marked: int | None = None
-) -> None:
-    """A table that cuts no cell short. A cell is its text and what pointing at it says; one row may be marked."""
-    top = "".join(f"<th>{escape(one)}</th>" for one in head)
-    lines = "".join(
-        f"<tr{CHOSEN if index == marked else ''}>"
-        + "".join(f'<td{DENSE} title="{escape(exact)}">{escape(text)}</td>' for text, exact in row)
-        + "</tr>"
-        for index, row in enumerate(rows)
-    )
-    st.html(
-        f'<div class="np-scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
-        f'<table class="np-why np-wide"><tr>{top}</tr>{lines}</table></div>'
-    )
-
-
 def survey_table(typed: dtypes.Typed, rounded: Sequence[dtypes.Rounded]) -> None:
     """What each format makes of the number, how far off, and what ml_dtypes makes of it where that differs."""
     rows = []
@@ -99,7 +81,7 @@ def survey_table(typed: dtypes.Typed, rounded: Sequence[dtypes.Rounded]) -> None
         rows.append([(one.fmt.label, ""), (value, exact), (ulps, ""), (_relative(one.relative_error), ""),
                      (one.note + _other_library(typed, one), "")])  # fmt: skip
     head = (_("format"), _("becomes"), _("off, ULP"), _("relative"), "")
-    table(head, rows, _("the number in each format"))
+    tables.show(head, rows, _("the number in each format"), dense=True)
 
 
 def _other_library(typed: dtypes.Typed, one: dtypes.Rounded) -> str:
@@ -136,7 +118,7 @@ def threshold_table(listed: Sequence[dtypes.Thresholds]) -> None:
         rows.append([(one.fmt.label, ""), *shown, (sign + edge, dtypes.scientific_text(one.overflows_from))])
     head = (_("format"), _("rounds to 0, ≤"), _("smallest subnormal"), _("smallest normal"), _("ε, above 1"),
             _("largest"), _("overflows"))  # fmt: skip
-    table(head, rows, _("thresholds of each format"))
+    tables.show(head, rows, _("thresholds of each format"), dense=True)
 
 
 def _power(value: Fraction) -> str:
@@ -163,7 +145,7 @@ def finfo_table(rows: Sequence[dtypes.FinfoRow]) -> None:
             cells_of_row.append((text, f"{row.ours!r}"))
         lines.append(cells_of_row)
     head = (_("format"), "torch.finfo(…).eps", ".max", ".smallest_normal")
-    table(head, lines, _("torch.finfo beside the format's bits"), marked)
+    tables.show(head, lines, _("torch.finfo beside the format's bits"), marked=marked, dense=True)
 
 
 def update_table(comparisons: Sequence[Comparison]) -> None:
@@ -173,7 +155,8 @@ def update_table(comparisons: Sequence[Comparison]) -> None:
         values = (one.prediction.value, one.measurement.value)
         shown = [(units.significant(value or 0.0), repr(value)) for value in values]
         rows.append([(one.measurement.conditions.dtype, ""), *shown])
-    table((_("weight 1 in"), _("smallest update"), _("by torch")), rows, _("the smallest update that changes 1"))
+    head = (_("weight 1 in"), _("smallest update"), _("by torch"))
+    tables.show(head, rows, _("the smallest update that changes 1"), dense=True)
 
 
 def why_stuck(done: dtypes.Accumulation) -> str:
@@ -205,4 +188,5 @@ def block_table(errors: Sequence[dtypes.BlockError], chosen: str) -> None:
             (f"{one.zero_share:.1%}", ""), (f"{one.clipped_share:.1%}", ""),
         ])  # fmt: skip
     head = (_("format"), _("bits a value"), _("bytes"), _("relative RMS"), _("became 0"), _("clipped"))
-    table(head, rows, _("block formats on this tensor"), [one.name for one in errors].index(chosen))
+    marked = [one.name for one in errors].index(chosen)
+    tables.show(head, rows, _("block formats on this tensor"), marked=marked, dense=True)

@@ -9,9 +9,8 @@ import streamlit as st
 from core import named_dims
 from core.named_dims.annotations import Call, Example
 from core.words import _
-from pages._ui import einops_cells, einops_view, inputs
+from pages._ui import einops_cells, einops_view, inputs, tables
 from pages._ui.einops_cells import shape_text
-from pages._ui.einops_view import table
 from pages._ui.scripts import einops_playground as scripts
 
 Shape = tuple[int, ...]
@@ -34,7 +33,7 @@ def pack() -> None:
             zip(done.shapes, done.packed_shapes, done.flat_shapes, strict=True)
         )
     ]
-    table(("", _("shape"), "*", _("joined as")), rows, _("what * stands for in each tensor"), sentences=False)
+    tables.show(("", _("shape"), "*", _("joined as")), rows, _("what * stands for in each tensor"))
     st.code(done.code, language="python")
 
 
@@ -56,7 +55,7 @@ def unpack() -> None:
         (_("piece {n}").format(n=number), f"{done.cuts[number]}:{done.cuts[number + 1]}", shape_text(piece))
         for number, piece in enumerate(done.shapes)
     ]
-    table(("", _("cut"), _("shape")), rows, _("the pieces"), sentences=False)
+    tables.show(("", _("cut"), _("shape")), rows, _("the pieces"))
     st.code(done.code, language="python")
 
 

@@ -12,7 +12,7 @@ from core import named_dims, units
 from core.claims import Comparison
 from core.named_dims import Explanation, PatternError, Step
 from core.words import _
-from pages._ui import cards, inputs
+from pages._ui import cards, inputs, tables
 from pages._ui.cells import HUES
 from pages._ui.einops_cells import axes_text, shape_text
 
@@ -97,12 +97,8 @@ def tried(work: Callable[[], T], library: Callable[[], str] | None = None) -> T 
 
 
 def card(key: str, comparison: Comparison, script: str) -> bool:
-    """A card of counts; where nothing was counted, a prediction alone."""
-    counted = comparison if comparison.measurement.value else None
-    waiting = _("torch's count is 0, too: there is no ratio")
-    return cards.predict_measure_explain(
-        key, comparison.prediction, counted, script=script, waiting=waiting, draw=False
-    )
+    """A card of counts."""
+    return cards.predict_measure_explain(key, comparison.prediction, comparison, script=script, draw=False)
 
 
 # Axes
@@ -167,7 +163,7 @@ def storage_table(done: Explanation) -> None:
     if not rows:
         rows = [(_("nothing to do"), axes_text(done.output), shape_text(done.output_shape), "", _("view"), "0 B", "")]
     head = (_("torch"), _("axes after it"), _("shape"), _("strides"), "", _("new"), _("why"))
-    table(head, rows, _("where the elements lie after each step"), code=(0, 1))
+    tables.show(head, rows, _("where the elements lie after each step"), code=(0, 1), sentences=True)
 
 
 def _strides(step: Step) -> str:
@@ -197,27 +193,11 @@ def order_table(done: Explanation) -> None:
     ]
     if rows:
         head = (_("product"), _("keeps"), _("sums over"), _("elements"), _("FLOPs"))
-        table(head, rows, _("the products in their order"), code=(0, 1, 2), sentences=False)
+        tables.show(head, rows, _("the products in their order"), code=(0, 1, 2))
 
 
 def _names(keys: Sequence[str]) -> str:
     return ", ".join(named_dims.label(key) for key in keys) or "–"
-
-
-def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], label: str, *, code: Sequence[int] = (), sentences: bool = True
-) -> None:
-    """A table whose columns ``code`` are code; the last column may hold sentences, which are broken into lines."""
-    lines = []
-    for row in rows:
-        texts = [f"<code>{escape(one)}</code>" if at in code and one else escape(one) for at, one in enumerate(row)]
-        last = f'<td class="np-note">{texts[-1]}</td>' if sentences else f"<td>{texts[-1]}</td>"
-        lines.append(f"<tr>{''.join(f'<td>{text}</td>' for text in texts[:-1])}{last}</tr>")
-    top = "".join(f"<th>{escape(one)}</th>" for one in head)
-    st.html(
-        f'<div class="np-scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
-        f'<table class="np-why np-wide{" np-told" if sentences else ""}"><tr>{top}</tr>{"".join(lines)}</table></div>'
-    )
 
 
 # Controls of the other sections

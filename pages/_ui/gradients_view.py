@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
 
 import streamlit as st
 
@@ -12,7 +11,7 @@ from core import gradients, jobs, units
 from core.gradients.compare import vector
 from core.gradients.semantics import MAX_BACKWARDS
 from core.words import _
-from pages._ui import cards, inputs, jobs_view, machine
+from pages._ui import cards, inputs, jobs_view, machine, tables
 from pages._ui.scripts import gradients as scripts
 
 Vector = tuple[float, ...]
@@ -48,21 +47,7 @@ def graph_table(graph: gradients.Graph) -> None:
         (node.name, str(node.is_leaf), str(node.requires_grad), vector(by_hand[node.name]), vector(node.grad), node.why)
         for node in graph.nodes
     ]
-    table(head, rows, _("which tensors have a .grad, and why"))
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], label: str, *, sentences: bool = True) -> None:
-    """A table that cuts no cell short; the last column may hold sentences, which are broken into lines."""
-    last = ' class="np-note"' if sentences else ""
-    top = "".join(f"<th>{escape(one)}</th>" for one in head)
-    lines = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row[:-1])}<td{last}>{escape(row[-1])}</td></tr>"
-        for row in rows
-    )
-    st.html(
-        f'<div class="np-scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
-        f'<table class="np-why np-wide{" np-told" if sentences else ""}"><tr>{top}</tr>{lines}</table></div>'
-    )
+    tables.show(head, rows, _("which tensors have a .grad, and why"), sentences=True)
 
 
 # Finite differences
@@ -116,7 +101,7 @@ def trace_table(trace: gradients.Trace) -> None:
         rows.append((str(number), step.action, *cells, step.error))
     if not any(step.error for step in trace.steps):
         head, rows = head[:-1], [row[:-1] for row in rows]
-    table(head, rows, trace.question, sentences=any(step.error for step in trace.steps))
+    tables.show(head, rows, trace.question, sentences=any(step.error for step in trace.steps))
 
 
 def _held(value: object) -> str:
@@ -150,7 +135,7 @@ def matmul_table(matmuls: Sequence[gradients.BackwardMatmul]) -> None:
         for one in matmuls
     ]  # fmt: skip
     head = (_("multiplication"), _("shapes"), _("FLOPs"), "", _("why"))
-    table(head, rows, _("the matrix multiplications of the backward pass"))
+    tables.show(head, rows, _("the matrix multiplications of the backward pass"), sentences=True)
 
 
 def _shape(shape: tuple[int, int]) -> str:

@@ -13,7 +13,7 @@ from pages._ui.binding import LECTURE, PREDICT_FIRST, Control, first_here, set_v
 
 __all__ = [
     "choice", "first_here", "hidden", "lecture_mode", "pasted", "predict_first", "presets", "real_number", "select",
-    "set_values", "several", "step", "switch", "switches", "tags", "text", "whole_number",
+    "set_values", "several", "slider", "step", "switch", "switches", "tags", "text", "whole_number",
 ]  # fmt: skip
 
 
@@ -128,6 +128,18 @@ def pasted(label: str, key: str, max_chars: int, file_types: Sequence[str], **la
         pasted_text = st.text_area(label, key=key, max_chars=max_chars, persist_state="session", **layout)
         uploaded = st.file_uploader(_("or a file"), file_types, key=f"{key}_file", max_upload_size=1, width=320)
     return (pasted_text or "") if uploaded is None else uploaded.getvalue()
+
+
+def slider(label: str, key: str, default: int, low: int, high: int, **layout: Any) -> int:
+    """A whole number within bounds that is moved rather than typed."""
+    right = _("a whole number from {low:,} to {high:,}").format(low=low, high=high)
+
+    def read(texts: list[str]) -> int | None:
+        value = _number(texts)
+        return int(value) if value is not None and value == int(value) and low <= value <= high else None
+
+    control = Control(key, label, default, right, read)
+    return int(binding.show(control, lambda bound: st.slider(label, low, high, default, key=key, **bound, **layout)))
 
 
 def switch(label: str, key: str, *, default: bool = False) -> bool:
