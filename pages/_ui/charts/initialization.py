@@ -259,7 +259,7 @@ def _draw_kinds(count: int) -> Any:
         tooltip=["kind:N", alt.Tooltip("numel:Q", title=_("parameters"), format=","), "tensors:Q"],
     )
     labels = base.mark_text(align="left", dx=5).encode(text="label:N")
-    return alt.layer(base.mark_bar(color=CLAIM), labels).properties(height=24 * count)
+    return alt.layer(base.mark_bar(color=CLAIM), labels).properties(height=20 * count)
 
 
 def tensors(listing: ModelListing) -> None:
