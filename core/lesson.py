@@ -79,6 +79,8 @@ def describe(value: Any) -> str:
     if isinstance(value, dict):
         items = [f"{key!r}: {describe(item)}" for key, item in list(value.items())[:_MAX_ITEMS]]
         return "{" + ", ".join(items) + ("…" if len(value) > _MAX_ITEMS else "") + "}"
+    if hasattr(value, "parameters") and hasattr(value, "forward"):  # a torch module: its repr has many lines
+        return f"a {type(value).__name__}"
     if hasattr(value, "text") and isinstance(value.text, str):
         return value.text
     text = repr(value)

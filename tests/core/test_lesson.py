@@ -110,3 +110,7 @@ def test_what_a_lesson_raises_passes_through_and_tracing_ends(monkeypatch):
 )
 def test_values_in_words(value, text):
     assert lesson.describe(value) == text
+
+
+def test_a_network_is_shown_by_its_class():
+    assert lesson.describe(torch.nn.Sequential(torch.nn.Linear(2, 3))) == "a Sequential"
