@@ -23,6 +23,7 @@ def surface() -> None:
         optimizers_charts.surface(race.where, race.condition, race.went, race.step)
     with right:
         optimizers_charts.losses(race.where, race.went, race.step)
+        optimizers_view.race_presets()
     st.caption(race.in_words())
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from core.checks import whole_number
 from core.optimizers.surfaces import Surface, surface
 
-SHARES = (0.01, 0.03, 0.08, 0.16, 0.28, 0.42, 0.58, 0.74, 0.9)  # of the grid's points that lie below each line
+SHARES = (0.04, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.93)  # of the grid's points that lie below each line
 MAX_GRID = 512
 
 
@@ -28,8 +28,8 @@ class Segment:
 
 
 @functools.lru_cache(maxsize=64)
-def contours(name: str, condition: float = 10.0, columns: int = 48, rows: int = 32) -> tuple[Segment, ...]:
-    """The lines below which lie 1, 3, 8, … 90 percent of the surface's window.
+def contours(name: str, condition: float = 10.0, columns: int = 72, rows: int = 48) -> tuple[Segment, ...]:
+    """The lines below which lie 4, 10, … 93 percent of the surface's window.
 
     Raises ValueError for an unknown surface and for a grid that is not from 2 to 512 points wide and high.
 

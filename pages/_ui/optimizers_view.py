@@ -23,10 +23,10 @@ SURFACE_NAMES = {"quadratic": _("quadratic bowl"), "rosenbrock": "Rosenbrock", "
 GRADIENTS = tuple(10.0**power for power in range(-12, 5))
 RACE = ("SGD", "Momentum", "AdaGrad", "RMSProp", "Adam")
 PRESETS = {
-    _("steep bowl"): {"opt_surface": "quadratic", "opt_condition": 25.0, "opt_lr": 0.05},
-    _("SGD over its limit"): {"opt_surface": "quadratic", "opt_condition": 25.0, "opt_lr": 0.085},
-    _("curved valley"): {"opt_surface": "rosenbrock", "opt_lr": 0.001},
-    _("off a saddle"): {"opt_surface": "saddle", "opt_lr": 0.05},
+    _("bowl"): {"opt_surface": "quadratic", "opt_condition": 25.0, "opt_lr": 0.05},
+    _("SGD diverges"): {"opt_surface": "quadratic", "opt_condition": 25.0, "opt_lr": 0.085},
+    _("valley"): {"opt_surface": "rosenbrock", "opt_lr": 0.001},
+    _("saddle"): {"opt_surface": "saddle", "opt_lr": 0.05},
 }  # fmt: skip
 
 
@@ -90,23 +90,27 @@ def race() -> Race:
     """Surface, rate, start, and who runs; the followed one always does."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = inputs.choice(_("Surface"), "opt_surface", list(SURFACES), SURFACE_NAMES.__getitem__)
+        chosen = inputs.several(_("Who runs"), "opt_who", list(NAMES), RACE)
+    with st.container(horizontal=True, vertical_alignment="bottom", key="np_steps_race"):
         condition = 10.0
         if name == "quadratic":
             most = optimizers.MAX_CONDITION
-            condition = inputs.real_number(_("κ, steeper along y"), "opt_condition", 25.0, 1.0, most, width=140)
-        lr = inputs.real_number(_("Learning rate"), "opt_lr", 0.05, 1e-6, MAX_LR, step=0.01, format="%g", width=130)
+            condition = inputs.real_number(
+                _("κ (along y)"), "opt_condition", 25.0, 1.0, most, step=5.0, format="%g", width=100
+            )
+        lr = inputs.real_number(_("Learning rate"), "opt_lr", 0.05, 1e-6, MAX_LR, step=0.01, format="%g", width=120)
         where = optimizers.surface(name, condition)
         x = _coordinate("x", where, 0)
         y = _coordinate("y", where, 1)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        chosen = inputs.several(_("Who runs"), "opt_who", list(NAMES), RACE)
-        followed = inputs.select(_("Predict"), "opt_followed", list(NAMES), default="SGD")
-    with st.container(horizontal=True, vertical_alignment="center", key="np_steps_race"):
         step = inputs.step(_("Steps taken"), "race", NUM_STEPS)
-        inputs.presets(PRESETS)
+        followed = inputs.select(_("Predict"), "opt_followed", list(NAMES), default="SGD")
     shown = [one for one in NAMES if one in chosen or one == followed]
     went = {one: _trajectory(name, NAMES[one], lr, (x, y), condition) for one in shown}
     return Race(where, condition, lr, (x, y), followed, step, went)
+
+
+def race_presets() -> None:
+    inputs.presets(PRESETS)
 
 
 def _coordinate(label: str, where: Surface, axis: int) -> float:
@@ -114,7 +118,7 @@ def _coordinate(label: str, where: Surface, axis: int) -> float:
     low, high = (where.x_range, where.y_range)[axis]
     key = f"opt_{label}_{where.name}"
     return inputs.real_number(
-        _("start {axis}").format(axis=label), key, where.start[axis], low, high, step=0.1, format="%g", width=110
+        _("start {axis}").format(axis=label), key, where.start[axis], low, high, step=0.1, format="%g", width=85
     )
 
 

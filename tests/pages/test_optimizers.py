@@ -66,7 +66,7 @@ def test_the_one_predicted_always_runs():
 
 def test_beyond_its_limit_sgd_diverges():
     app = at_section("surface")
-    press(app, "np_preset_surface_SGD over its limit")
+    press(app, "np_preset_surface_SGD diverges")
     went = optimizers.trajectory("quadratic", "sgd", 0.085, steps=200, condition=25.0)
     assert went.diverged_at is not None
     assert f"SGD diverged: after {went.diverged_at:,} steps it was beyond a million" in text_of(app)
@@ -106,7 +106,7 @@ def test_first_steps_of_the_others():
 def test_the_lesson_is_adagrad_by_hand():
     app = at_section("first_step", opt_lr=0.1, opt_g=8.0)
     assert "→ [−0.100, −0.171, −0.228]" in text_of(app)
-    assert "sum_of_squares = 192" in text_of(app)
+    assert "s = 192" in text_of(app)
 
 
 def test_state_of_the_lecture_s_cruncher():
@@ -131,6 +131,6 @@ def test_predict_first_hides_every_answer():
         choose(app, "optimizers_section", section)
         assert not any("np-box np-" in element.proto.body for element in app.get("html"))
         assert not app.get("vega_lite_chart")
-        assert "np-code" not in text_of(app)
+        assert "by_optimizer" not in text_of(app)
     choose(app, "np_guess_opt_state", "300 B")
     assert "You guessed 300 B: 2.1 times too high against the napkin" in text_of(app)

@@ -15,6 +15,9 @@ from pages._ui.charts import CLAIM, INK, MEMORY_COLORS, UNEXPLAINED, canvas, nam
 NAMES = [kind.class_name for kind in OPTIMIZERS.values()]
 COLORS = ["#D55E00", CLAIM, "#009E73", "#7A5BA6", "#E69F00", "#56B4E9", "#CC79A7", "#A6761D"]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right"]
+TITLE_PADDING = 4
+PADDING = {"bottom": 4}  # Streamlit leaves 20 pixels below a chart that says nothing
+FIRST_SIZES = [150, 40, 110, 60, 70, 25]  # those that go together lie on each other
 LEAST_LOSS = 1e-12  # what lies lower is drawn there
 
 
@@ -55,7 +58,7 @@ def _draw_surface(
     import altair as alt
 
     def at(channel: Any, field: str, title: str, limits: tuple[float, float]) -> Any:
-        axis = alt.Axis(grid=False, tickCount=6)
+        axis = alt.Axis(grid=False, tickCount=6, titlePadding=TITLE_PADDING)
         return channel(f"{field}:Q", title=title, scale=alt.Scale(domain=list(limits), nice=False), axis=axis)
 
     title = _("x; contour lines of {formula}").format(formula=formula)
@@ -66,7 +69,7 @@ def _draw_surface(
     )  # fmt: skip
     minima = canvas().transform_filter("isValid(datum.mx)").mark_text(text="★", fontSize=17, color=INK)
     minima = minima.encode(x=at(alt.X, "mx", title, x_range), y=at(alt.Y, "my", "y", y_range))
-    look = _looks(names, alt.Legend(title=None, orient="right", symbolOpacity=1))
+    look = _looks(names, alt.Legend(title=None, orient="right", symbolOpacity=1, rowPadding=0))
     base = (
         canvas()
         .transform_filter("isValid(datum.step)")
@@ -78,7 +81,7 @@ def _draw_surface(
     points = base.mark_point(clip=True, filled=True, opacity=1).encode(
         **look, tooltip=tip, size=alt.condition(alt.datum.last, alt.value(110), alt.value(14))
     )
-    return alt.layer(lines, minima, paths, points).properties(height=200)
+    return alt.layer(lines, minima, paths, points).properties(height=124, padding=PADDING)
 
 
 def losses(where: Surface, went: Mapping[str, Trajectory], step: int) -> None:
@@ -104,17 +107,17 @@ def _draw_losses(names: tuple[str, ...]) -> Any:
     import altair as alt
 
     scale = alt.Scale(type="log", domainMin=alt.ExprRef("low"), domainMax=alt.ExprRef("high"), nice=False)
-    axis = alt.Axis(format=".0e", tickCount=5)
+    axis = alt.Axis(format=".0e", tickCount=4)
     steps = alt.Scale(domainMin=0, domainMax=alt.ExprRef("steps"), nice=False)
     look = _looks(names, None)
     base = canvas().encode(
-        x=alt.X("step:Q", title=_("step"), scale=steps),
-        y=alt.Y("loss:Q", title=_("loss above the minimum (log)"), scale=scale, axis=axis),
+        x=alt.X("step:Q", title=_("step"), scale=steps, axis=alt.Axis(titlePadding=TITLE_PADDING)),
+        y=alt.Y("loss:Q", title=_("loss − minimum (log)"), scale=scale, axis=axis),
     )  # fmt: skip
     tip = ["optimizer:N", "step:Q", alt.Tooltip("loss:Q", format=".4g")]
     lines = base.mark_line(clip=True, strokeWidth=1.8).encode(color=look["color"], tooltip=tip)
     ends = base.transform_filter(alt.datum.last).mark_point(clip=True, filled=True, size=90, opacity=1)
-    return alt.layer(lines, ends.encode(**look, tooltip=tip)).properties(height=200)
+    return alt.layer(lines, ends.encode(**look, tooltip=tip)).properties(height=84, padding=PADDING)
 
 
 def first_steps(every: Sequence[tuple[str, float, Comparison]], gradient: float, lr: float) -> None:
@@ -148,17 +151,20 @@ def _draw_first_steps(names: tuple[str, ...]) -> Any:
         title = _("how far the first step goes (log)")
         return alt.Y(f"{field}:Q", title=title, scale=alt.Scale(type="log", nice=False), axis=power(range(-14, 9, 4)))
 
-    look = _looks(names, alt.Legend(title=None, orient="right", symbolOpacity=1))
+    look = _looks(names, alt.Legend(title=None, orient="right", symbolOpacity=1, rowPadding=0))
     tip = ["optimizer:N", alt.Tooltip("g:Q", format=".3g"), alt.Tooltip("predicted:Q", format=".6g"),
            alt.Tooltip("measured:Q", format=".6g")]  # fmt: skip
     base = canvas().transform_filter("isValid(datum.g)").encode(x=x)
     lines = base.mark_line(strokeDash=[6, 4], strokeWidth=1.5).encode(
         y=on("predicted"), color=look["color"], tooltip=tip
     )
-    points = base.mark_point(filled=True, size=45, opacity=0.9).encode(y=on("measured"), **look, tooltip=tip)
+    points = base.mark_point(filled=True, opacity=1).encode(
+        y=on("measured"), **look, tooltip=tip,
+        size=alt.Size("optimizer:N", legend=None, scale=alt.Scale(domain=list(names), range=FIRST_SIZES)),
+    )  # fmt: skip
     chosen = canvas().transform_filter("isValid(datum.chosen)").mark_rule(color=INK, strokeDash=[3, 3])
     chosen = chosen.encode(x=alt.X("chosen:Q", scale=g_scale))
-    return alt.layer(lines, points, chosen).properties(height=190)
+    return alt.layer(lines, points, chosen).properties(height=185, padding=PADDING)
 
 
 def state_bytes(every: Mapping[str, Comparison], parameter_bytes: int) -> None:
@@ -184,7 +190,7 @@ def _draw_state(count: int) -> Any:
     base = canvas().encode(y=alt.Y("optimizer:N", sort=None, title=None, axis=names_axis()))
     tip = ["optimizer:N", alt.Tooltip("bytes:Q", title=_("bytes"), format=",")]
     solid = base.mark_bar(color=MEMORY_COLORS[2], height=11).encode(
-        x=alt.X("measured:Q", title=title, scale=scale), tooltip=tip
+        x=alt.X("measured:Q", title=title, scale=scale, axis=alt.Axis(tickCount=8)), tooltip=tip
     )
     hollow = base.mark_bar(filled=False, stroke=CLAIM, strokeWidth=2, height=17).encode(x="predicted:Q", tooltip=tip)
     labels = base.mark_text(align="left", dx=6).encode(x="measured:Q", text="label:N")
