@@ -20,9 +20,10 @@ TASKS = ("regression", "text")
 MODELS = {"regression": ("cruncher", "deep network"), "text": ("transformer",)}
 # Beyond our own, torch has these, with nothing of ours beside them. LBFGS and SparseAdam need another loop.
 TORCH_ONLY = ("adadelta", "adamax", "asgd", "nadam", "radam", "rprop")
-PRECISIONS = ("fp32", "bf16 autocast", "fp16 scaled", "fp16 unscaled", "bf16")
+PRECISIONS = ("fp32", "bf16 autocast", "fp16 scaled", "fp16 unscaled", "bf16", "fp8 matmul", "fp4 matmul")
 BUGS = ("ignored lr", "ignored depth", "no zero_grad", "no optimizer restored", "last window missing", "mean for sum")
 MAX_STEPS = 100_000
+MAX_LOSS_SCALE_LOG2 = 40
 MAX_JSON_CHARS = 20_000
 
 
@@ -36,8 +37,12 @@ class TrainConfig:
 
     ``optimizer`` is one of ``core.optimizers`` ("napkin" or "torch" ``implementation``), or one that torch alone has;
     ``weight_decay`` goes to those that have it. ``max_grad_norm`` None clips nothing. ``precision``: "bf16" keeps all
-    in bf16; "autocast", "scaled" and "unscaled" keep parameters in fp32 and run products in 16 bits. ``bug`` switches
-    one mistake of ``BUGS`` on.
+    in bf16; "autocast", "scaled" and "unscaled" keep parameters in fp32 and run products in 16 bits; "fp8 matmul" and
+    "fp4 matmul" round the operands of products and multiply in fp32. ``bug`` switches one mistake of ``BUGS`` on.
+
+    The loss is multiplied by 2^``loss_scale_log2`` before backward and the gradients divided by it afterwards, which
+    changes nothing but what underflows meanwhile. −14 makes gradients as small as a batch of 16,384 times as many
+    tokens does; a positive one is a loss scale by hand.
 
     Raises ValueError for what cannot be a run, with the value received and what would be right.
 
@@ -70,6 +75,7 @@ class TrainConfig:
     weight_decay: float | None = None
     max_grad_norm: float | None = None
     precision: str = "fp32"
+    loss_scale_log2: int = 0
     device: str = "cpu"
     seed: int = 0
     bug: str = ""
@@ -81,6 +87,7 @@ class TrainConfig:
             "num_layers": (1, MAX_LAYERS), "dim": (1, 2**16), "num_heads": (1, 2**16), "d_ff": (0, 2**20),
             "context_length": (1, 2**16), "batch_size": (1, 2**20), "num_accumulation_steps": (1, 2**20),
             "num_steps": (1, MAX_STEPS), "warmup_steps": (0, MAX_STEPS), "seed": (0, 2**32 - 1),
+            "loss_scale_log2": (-MAX_LOSS_SCALE_LOG2, MAX_LOSS_SCALE_LOG2),
         }  # fmt: skip
         for name, (low, high) in whole.items():
             self._set(name, whole_number(name, getattr(self, name), low, high))

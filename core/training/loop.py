@@ -19,6 +19,7 @@ from core.training.config import TrainConfig
 from core.training.determinism import seed_everything
 from core.training.models import build_model, build_optimizers, loss_of, parameter_dtype
 from core.training.parallel import Alone, Parallel
+from core.training.quantised import QuantisedMatmuls
 from core.training.records import StepRecord
 from core.training.schedules import Schedule
 from core.words import _
@@ -26,7 +27,11 @@ from core.words import _
 LECTURE_LR = 0.01  # what a loop that ignores its learning rate uses
 MEMORY_SECONDS = 0.1  # between two looks at the memory
 _AUTOCAST = {"bf16 autocast": torch.bfloat16, "fp16 scaled": torch.float16, "fp16 unscaled": torch.float16}
-PEAK_DTYPES = {"fp32": "fp32", "bf16": "bf16", "bf16 autocast": "bf16", "fp16 scaled": "fp16", "fp16 unscaled": "fp16"}
+# What runs on the device: products on operands of 8 and 4 bits are emulated in fp32.
+PEAK_DTYPES = {
+    "fp32": "fp32", "fp8 matmul": "fp32", "fp4 matmul": "fp32", "bf16": "bf16", "bf16 autocast": "bf16",
+    "fp16 scaled": "fp16", "fp16 unscaled": "fp16",
+}  # fmt: skip
 
 
 class Trainer:
@@ -60,6 +65,7 @@ class Trainer:
         self.batches = self._make_batches(data)
         scaled = config.precision == "fp16 scaled"
         self.scaler = torch.amp.GradScaler(self.device_type, enabled=scaled)
+        self.loss_scale = 2.0**config.loss_scale_log2
         self.flops_per_step = config.flops_per_step
         self.peak_flop_per_sec = peak_flop_per_sec or promised_peak(config)
         self._memory = _Memory(config.device)
@@ -111,7 +117,7 @@ class Trainer:
         """Add the batch's gradients to ``.grad``, part by part; the mean loss over all processes, on the device."""
         parts = self.config.num_accumulation_steps
         # The gradient of the mean over a batch is the mean of its parts' gradients: each part's loss is divided.
-        share = 1.0 if self.config.bug == "mean for sum" else 1.0 / parts
+        share = self.loss_scale * (1.0 if self.config.bug == "mean for sum" else 1.0 / parts)
         losses = []
         for number, (x, y) in enumerate(zip(inputs.chunk(parts), targets.chunk(parts), strict=True)):
             with self.parallel.gathering(self.called, last=number == parts - 1):
@@ -123,7 +129,9 @@ class Trainer:
         return self.parallel.mean(mean)
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Products in 16 bits where the precision asks for them."""
+        """Products in 16, 8 or 4 bits where the precision asks for them."""
+        if self.config.precision.endswith(" matmul"):
+            return QuantisedMatmuls(self.config.precision.split()[0])
         dtype = _AUTOCAST.get(self.config.precision)
         return nullcontext() if dtype is None else torch.autocast(self.device_type, dtype=dtype)
 
@@ -139,6 +147,10 @@ class Trainer:
         if self.scaler.is_enabled():
             for optimizer in self.optimizers:
                 self.scaler.unscale_(optimizer)
+        if self.loss_scale != 1.0:
+            for p in self.parameters:
+                if p.grad is not None:
+                    p.grad.div_(self.loss_scale)
         limit = self.config.max_grad_norm
         norm = gradient_norm(self.parameters) if limit is None else clip_grad_norm(self.parameters, limit)
         for optimizer in self.optimizers:

@@ -111,11 +111,11 @@ def checkpoint_bytes(config: TrainConfig) -> int:
     """About what a checkpoint of a run takes: parameters and optimizer state, and the generators' states.
 
     >>> checkpoint_bytes(TrainConfig(optimizer="adamw")) // 4 // TrainConfig().num_params
-    26
+    13
     """
     kind = OPTIMIZERS.get(config.optimizer)
     state = 2 if kind is None or config.optimizer == "adafactor" else kind.state_per_parameter
-    return config.num_params * (2 if config.precision == "bf16" else 4) * (1 + state) + 50_000
+    return config.num_params * (2 if config.precision == "bf16" else 4) * (1 + state) + 22_000
 
 
 def read_state(folder: Path) -> RunState:
