@@ -15,8 +15,7 @@ def storage() -> None:
     shape, index = strides_view.element()
     comparison = strides.compare_place(shape, index)
     script = scripts.place(shape, index)
-    shown = comparison if comparison.ratio is not None else None
-    if not cards.predict_measure_explain("place", comparison.prediction, shown, script=script, draw=False):
+    if not cards.predict_measure_explain("place", comparison.prediction, comparison, script=script, draw=False):
         return
     strides_view.pick_element(shape)
     rows, columns, row, column = (*shape, *index) if len(shape) == 2 else (4, 4, 1, 2)
@@ -53,7 +52,7 @@ def view() -> None:
     charts.verdict(step, ran)
     if step.kind == "view" or step.broken is not None:
         strides_cells.needed_places("strides_needed", step.before, strides.inferred_shape(step.before, new_shape))
-    strides_chain.copy_as_python("view", scripts.chain(made.shape, made.text()))
+    cards.copy_as_python("view", scripts.chain(made.shape, made.text()))
 
 
 @frame.section(_("What else changes when I write?"), _("Write"), needs_torch=True)
@@ -129,9 +128,8 @@ def mask() -> None:
         diagonal = inputs.whole_number(_("Diagonal"), "strides_diagonal", 0, -16, 16, width=140)
     made = strides_view.triu_mask(n, diagonal)
     comparison = strides.compare_mask(made)
-    shown = comparison if comparison.ratio is not None else None
     script = scripts.mask(n, diagonal)
-    if not cards.predict_measure_explain("mask", comparison.prediction, shown, script=script, draw=False):
+    if not cards.predict_measure_explain("mask", comparison.prediction, comparison, script=script, draw=False):
         return
     strides_cells.mask("strides_mask", made)
     code_view.lesson("causal_mask", lessons.causal_mask)
@@ -146,8 +144,7 @@ def matmul() -> None:
         charts.alignment(shapes)
         charts.shape_error(shapes)
         return
-    shown = comparison if comparison.ratio is not None else None
-    if not cards.predict_measure_explain("batched", comparison.prediction, shown, script=script, draw=False):
+    if not cards.predict_measure_explain("batched", comparison.prediction, comparison, script=script, draw=False):
         return
     charts.alignment(shapes)
     st.markdown(strides_view.matmul_in_words(shapes))

@@ -67,7 +67,7 @@ def predict_measure_explain(
     with st.container(horizontal=True, gap="small"):
         if comparison is not None:
             _difference_in_words(key, comparison)
-        _copy_as_python(key, script)
+        copy_as_python(key, script)
     return True
 
 
@@ -103,7 +103,7 @@ def _difference_in_words(key: str, comparison: Comparison) -> None:
         st.html(f'<table class="np-why">{body}</table>')
 
 
-def _copy_as_python(key: str, script: str) -> None:
+def copy_as_python(key: str, script: str) -> None:
     """A short script that imports core and prints the same prediction and measurement."""
     with st.popover(_("Copy as Python"), type="tertiary", key=f"np_script_{key}"):
         st.code(script, language="python")

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core import strides
 from core.strides import Layout, Operation, Ran, Step
 from core.words import _
-from pages._ui import inputs, strides_cells
+from pages._ui import cards, inputs, strides_cells
 from pages._ui.charts import strides_views as charts
 
 Shape = tuple[int, ...]
@@ -140,7 +140,7 @@ def tensor_of(made: Chain, known: int, script: str, beside: DeltaGenerator) -> N
             )
             number = number if chosen == "last" else int(chosen)
         if known == len(made.steps):
-            copy_as_python("chain", script)
+            cards.copy_as_python("chain", script)
     try:
         strides_cells.tensor("strides_chain", made.shape, made.operations, number)
     except ValueError as too_large:
@@ -190,9 +190,3 @@ def say_guess(made: Chain, known: int) -> None:
 
 def _identity(made: Chain, at: int) -> str:
     return f"{made.shape}|{made.text(at + 1)}"
-
-
-def copy_as_python(key: str, script: str) -> None:
-    """The script of a section that has no card."""
-    with st.popover(_("Copy as Python"), type="tertiary", key=f"np_script_{key}"):
-        st.code(script, language="python")

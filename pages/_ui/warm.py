@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio.base_events
 import contextlib
 import gc
+import importlib
 import socket
 import threading
 from collections.abc import AsyncIterator
@@ -89,5 +90,7 @@ def _warm() -> None:
     altair.Chart  # noqa: B018  (altair loads its parts lazily)
     jobs.warm()
     load_torch()
+    importlib.import_module("torch._dynamo")  # torch's FLOP counter asks for it: 2 to 4 s of the first count
+
     gc.collect()
     gc.freeze()  # what is imported stays: later collections need not look at it
