@@ -117,7 +117,7 @@ def _draw_losses(names: tuple[str, ...]) -> Any:
     tip = ["optimizer:N", "step:Q", alt.Tooltip("loss:Q", format=".4g")]
     lines = base.mark_line(clip=True, strokeWidth=1.8).encode(color=look["color"], tooltip=tip)
     ends = base.transform_filter(alt.datum.last).mark_point(clip=True, filled=True, size=90, opacity=1)
-    return alt.layer(lines, ends.encode(**look, tooltip=tip)).properties(height=84, padding=PADDING)
+    return alt.layer(lines, ends.encode(**look, tooltip=tip)).properties(height=64, padding=PADDING)
 
 
 def first_steps(every: Sequence[tuple[str, float, Comparison]], gradient: float, lr: float) -> None:
