@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from core.training.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
     from core.training.clip import clip_grad_norm, gradient_norm
     from core.training.determinism import deterministic, rng_state, seed_everything, set_rng_state
+    from core.training.distributed import (
+        PARALLELS,
+        ProcessesRun,
+        command_for,
+        compare_communication,
+        predict_communication,
+        train_on_processes,
+    )
     from core.training.inspection import CheckpointError, CheckpointInfo, inspect_checkpoint
     from core.training.loop import Trainer, promised_peak, train
     from core.training.precision import (
@@ -50,6 +58,14 @@ _WITH_TORCH = {
     "core.training.checkpoints": ("Checkpoint", "load_checkpoint", "save_checkpoint"),
     "core.training.clip": ("clip_grad_norm", "gradient_norm"),
     "core.training.determinism": ("deterministic", "rng_state", "seed_everything", "set_rng_state"),
+    "core.training.distributed": (
+        "PARALLELS",
+        "ProcessesRun",
+        "command_for",
+        "compare_communication",
+        "predict_communication",
+        "train_on_processes",
+    ),
     "core.training.inspection": ("CheckpointError", "CheckpointInfo", "inspect_checkpoint"),
     "core.training.loop": ("Trainer", "promised_peak", "train"),
     "core.training.precision": (
@@ -80,6 +96,7 @@ __all__ = [
     "BYTE_VOCAB",
     "CHANGES",
     "MODELS",
+    "PARALLELS",
     "PRECISIONS",
     "SCHEDULES",
     "STDLIB",
@@ -91,6 +108,7 @@ __all__ = [
     "CheckpointInfo",
     "LayerUnderflow",
     "PrecisionRun",
+    "ProcessesRun",
     "QuantisedMatmuls",
     "Repeat",
     "RunInfo",
@@ -100,6 +118,8 @@ __all__ = [
     "Trainer",
     "WeightOnly",
     "clip_grad_norm",
+    "command_for",
+    "compare_communication",
     "compare_precisions",
     "compare_weight_only",
     "control",
@@ -118,6 +138,7 @@ __all__ = [
     "load_checkpoint",
     "num_windows",
     "open_tokens",
+    "predict_communication",
     "promised_peak",
     "quantise_model",
     "quantise_weight",
@@ -135,6 +156,7 @@ __all__ = [
     "to_csv",
     "train",
     "train_in_folder",
+    "train_on_processes",
     "trained",
     "write_tokens",
 ]
