@@ -143,7 +143,7 @@ def compare_cruncher_bytes(run: CruncherRun) -> Comparison:
     if OPTIMIZERS[run.optimizer].keeps_step:
         tensors = run.num_layers + 1
         parts.append(Term(_("steps"), STEP_BYTES * tensors, _("{n:,} tensors, a counter each").format(n=tensors)))
-    notes = (_("what is held after backward, and what backward needed, together"),)
+    notes = (_("all that the step holds, together"),)
     measured = Measurement(prediction.quantity, (value,), "B", _conditions(run, notes))
     return Comparison(prediction, measured, tuple(parts))
 
