@@ -152,6 +152,9 @@ def _check_support(config: StepConfig) -> None:
         message = _("torch's {implementation} optimizers here are {right}; received {value}")
         texts = {"implementation": config.optimizer_implementation, "right": ", ".join(TORCH_OPTIMIZERS)}
         raise ValueError(message.format(value=config.optimizer, **texts))
+    if not config.model.learned_positions and (config.model.head_dim or 0) < 4:
+        message = _("rotary positions turn heads of at least 4 numbers here; received head_dim {value}")
+        raise ValueError(message.format(value=config.model.head_dim))
     if config.sharding is None and config.num_devices != 1:
         raise ValueError(_("num_devices is for sharded steps: give sharding, or num_devices=1"))
     if config.implementation == "huggingface" and config.checkpointing not in (None, 1):

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from core.memory.result import ACTIVATION, TEMPORARY
+from core.memory.result import ACTIVATION, BACKWARD, RECOMPUTATION, TEMPORARY
 from core.memory.timeline import Timeline
 
 _DEVICE = torch.ops.prim.device.default  # asking a fake tensor for its device is an operation, and a common one
@@ -42,15 +42,24 @@ class MemoryMeter(TorchDispatchMode):
         self._category: dict[int, str] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
         if func is _DEVICE:
-            return out
-        category = ACTIVATION if torch.is_grad_enabled() else TEMPORARY
-        for leaf in (out,) if isinstance(out, Tensor) else tree_leaves(out):
-            if isinstance(leaf, Tensor):
-                self._add(leaf.untyped_storage(), category)
-        self.timeline.mark()
+            return func(*args, **(kwargs or {}))
+        out = func(*args, **(kwargs or {}))
+        leaves = (out,) if isinstance(out, Tensor) else tree_leaves(out)
+        new = [leaf.untyped_storage() for leaf in leaves if isinstance(leaf, Tensor)]
+        if any(id(storage) not in self._known for storage in new):
+            self._grow(new, torch.is_grad_enabled())
         return out
+
+    def _grow(self, storages: list[torch.UntypedStorage], forward: bool) -> None:
+        """Count new storages; a forward within backward is a recomputation."""
+        if forward and self.timeline.kind == BACKWARD:
+            self.timeline.start(RECOMPUTATION, self.timeline.block)
+        elif not forward and self.timeline.kind == RECOMPUTATION:
+            self.timeline.start(BACKWARD, self.timeline.block)
+        for storage in storages:
+            self._add(storage, ACTIVATION if forward else TEMPORARY)
+        self.timeline.mark()
 
     def add(self, tensors: Iterable[Tensor], category: str) -> None:
         """Count these tensors under that category, whatever they were counted under before."""

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from core.memory.result import ACTIVATION, GRADIENT, TEMPORARY
+from core.memory.result import ACTIVATION, BACKWARD, GRADIENT, RECOMPUTATION, TEMPORARY
 from core.memory.timeline import Timeline
 
 Shape = tuple[int, ...]
@@ -25,10 +25,10 @@ LAST = 1 << 62  # autograd adds to .grad as soon as it can, before any other nod
 class Storage:
     """Bytes that count from now until nothing holds them."""
 
-    __slots__ = ("category", "size", "timeline")
+    __slots__ = ("category", "label", "size", "timeline")
 
-    def __init__(self, timeline: Timeline, size: int, category: str) -> None:
-        self.timeline, self.size, self.category = timeline, size, category
+    def __init__(self, timeline: Timeline, size: int, category: str, label: tuple[str, int | None]) -> None:
+        self.timeline, self.size, self.category, self.label = timeline, size, category, label
         timeline.count(category, size)
 
     def __del__(self) -> None:
@@ -70,10 +70,10 @@ class StopRecomputation(Exception):  # noqa: N818  (not an error)
 
 
 class Checkpoint:
-    """A part of the forward that keeps its inputs alone, in ``again``, and computes again what backward asks for."""
+    """A part of the forward that keeps its inputs alone and computes again what backward asks for."""
 
-    def __init__(self, again: Callable[[], object]) -> None:
-        self.again: Callable[[], object] = again
+    def __init__(self, again: Callable[[], object], inputs: tuple[Sheet, ...]) -> None:
+        self.again, self.inputs = again, inputs
         self.num_saved = self.num_recomputed = 0
         self.recomputed: dict[int, Sheet] | None = None
 
@@ -96,11 +96,14 @@ class Tape:
         self.category = ACTIVATION
         self.checkpoint: Checkpoint | None = None
         self.recomputing = False
+        self.label = ""
+        self.block: int | None = None  # what is being computed: a part of the model, a block's number
         self._sequence = 0
 
     def new(self, shape: Shape, item: int, strides: Shape | None = None, category: str = "") -> Sheet:
         """A sheet with a storage of its own, contiguous unless strides say otherwise."""
-        storage = Storage(self.timeline, math.prod(shape) * item, category or self.category)
+        size, label = math.prod(shape) * item, (self.label, self.block)
+        storage = Storage(self.timeline, size, category or self.category, label)
         self.timeline.mark()
         return Sheet(storage, shape, contiguous(shape) if strides is None else strides, item)
 
@@ -211,10 +214,13 @@ class Tape:
             checkpoint.recomputed = {}
             category, self.category = self.category, ACTIVATION
             self.checkpoint, self.recomputing = checkpoint, True
+            block = self.timeline.block
+            self.timeline.start(RECOMPUTATION, block)
             with contextlib.suppress(StopRecomputation):
                 checkpoint.again()
             self.checkpoint, self.recomputing, self.category = None, False, category
             self.casts.clear()
+            self.timeline.start(BACKWARD, block)
         return checkpoint.recomputed.pop(placeholder.index)
 
 

@@ -5,6 +5,7 @@ A variable here lives exactly as long as the one that it stands for; that is wha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,8 +15,11 @@ from core.memory.config import StepConfig
 from core.memory.paper import Checkpoint, Shape, Sheet, Tape
 from core.models.config import TransformerConfig
 
+RESIDUAL = "residual stream"
+
 Rotation = tuple[Sheet, Sheet] | None
 Parameters = dict[str, Sheet]
+Shapes = tuple[tuple[str, Shape], ...]
 Block = Callable[[Tape, Parameters, Sheet], Sheet]
 
 
@@ -26,11 +30,19 @@ class PaperModel:
     ``buffers`` are the bytes of what it keeps beside parameters.
     """
 
-    embeddings: tuple[tuple[str, Shape], ...]
-    block: tuple[tuple[str, Shape], ...]
-    head: tuple[tuple[str, Shape], ...]
+    embeddings: Shapes
+    block: Shapes
+    head: Shapes
     loss: Callable[[Tape, Parameters, list[Parameters], Sheet, Sheet], Sheet]
     buffers: int = 0
+
+    def casts(self) -> tuple[int, int]:
+        """Entries of a block that autocast copies: those of matrices, and those of the biases added to products."""
+        matrices = [name for name, shape in self.block if len(shape) == 2]
+        linear = {name.removesuffix(".weight") for name in matrices}
+        numels = {name: math.prod(shape) for name, shape in self.block}
+        biases = [numel for name, numel in numels.items() if name.removesuffix(".bias") in linear]
+        return sum(numels[name] for name in matrices), sum(biases)
 
 
 def napkin(config: StepConfig) -> PaperModel:
@@ -44,26 +56,26 @@ def napkin(config: StepConfig) -> PaperModel:
     )
 
 
-def embedding_shapes(model: TransformerConfig) -> tuple[tuple[str, Shape], ...]:
+def embedding_shapes(model: TransformerConfig) -> Shapes:
     positions = (("positions", (model.learned_positions, model.d_model)),) if model.learned_positions else ()
     return (("embedding", (model.vocab_size, model.d_model)), *positions)
 
 
-def head_shapes(model: TransformerConfig) -> tuple[tuple[str, Shape], ...]:
+def head_shapes(model: TransformerConfig) -> Shapes:
     return () if model.tied_head else (("head", (model.vocab_size, model.d_model)),)
 
 
-def _norm_shapes(model: TransformerConfig, name: str) -> tuple[tuple[str, Shape], ...]:
+def _norm_shapes(model: TransformerConfig, name: str) -> Shapes:
     weight = ((f"{name}.weight", (model.d_model,)),)
     return (*weight, (f"{name}.bias", (model.d_model,))) if model.norm_bias else weight
 
 
-def _linear_shapes(name: str, rows: int, columns: int, bias: bool) -> tuple[tuple[str, Shape], ...]:
+def _linear_shapes(name: str, rows: int, columns: int, bias: bool) -> Shapes:
     weight = ((f"{name}.weight", (rows, columns)),)
     return (*weight, (f"{name}.bias", (rows,))) if bias else weight
 
 
-def _block_shapes(model: TransformerConfig) -> tuple[tuple[str, Shape], ...]:
+def _block_shapes(model: TransformerConfig) -> Shapes:
     d, f, q, kv = model.d_model, model.d_ff, model.q_dim, model.kv_dim
     qkv_bias = model.bias if model.qkv_bias is None else model.qkv_bias
     assert model.head_dim is not None
@@ -89,6 +101,7 @@ def linear(t: Tape, w: Parameters, name: str, x: Sheet) -> Sheet:
 def norm(t: Tape, w: Parameters, name: str, x: Sheet) -> Sheet:
     """LayerNorm where there is a bias, else RMSNorm."""
     weight, bias = w[f"{name}.weight"], w.get(f"{name}.bias")
+    t.label = "norms"
     return rms_norm(t, x, weight) if bias is None else ops.layer_norm(t, x, weight, bias)
 
 
@@ -167,6 +180,7 @@ def attention(t: Tape, config: StepConfig, w: Parameters, x: Sheet, turn: Rotati
     model, (batch, seq, _width) = config.model, x.shape
     assert model.head_dim is not None
     assert model.num_kv_heads is not None
+    t.label = "q, k and v"
     q = _heads(t, linear(t, w, "q", x), model.num_heads, model.head_dim)
     k = _heads(t, linear(t, w, "k", x), model.num_kv_heads, model.head_dim)
     v = _heads(t, linear(t, w, "v", x), model.num_kv_heads, model.head_dim)
@@ -174,6 +188,7 @@ def attention(t: Tape, config: StepConfig, w: Parameters, x: Sheet, turn: Rotati
         q, k = rms_norm(t, q, w["q_norm.weight"]), rms_norm(t, k, w["k_norm.weight"])
     if turn is not None:
         q, k = rotate(t, q, turn), rotate(t, k, turn)
+    t.label = "attention"
     y = ops.fused_attention(t, q, k, v) if config.attention == "sdpa" else causal_attention(t, q, k, v)
     return linear(t, w, "output", ops.view(t, ops.permute(t, y, (0, 2, 1, 3)), (batch, seq, model.q_dim)))
 
@@ -183,7 +198,7 @@ def _heads(t: Tape, x: Sheet, heads: int, width: int) -> Sheet:
 
 
 def feed_forward(t: Tape, config: StepConfig, w: Parameters, x: Sheet) -> Sheet:
-    name = config.model.activation
+    t.label, name = "feed-forward", config.model.activation
     if config.model.gated_mlp:
         return linear(
             t, w, "down", ops.multiply(t, ops.activation(t, linear(t, w, "gate", x), name), linear(t, w, "up", x))
@@ -192,12 +207,19 @@ def feed_forward(t: Tape, config: StepConfig, w: Parameters, x: Sheet) -> Sheet:
 
 
 def block(t: Tape, config: StepConfig, w: Parameters, x: Sheet, turn: Rotation) -> Sheet:
-    middle = ops.add(t, x, attention(t, config, w, norm(t, w, "attention_norm", x), turn))
-    return ops.add(t, middle, feed_forward(t, config, w, norm(t, w, "mlp_norm", middle)))
+    middle = residual(t, x, attention(t, config, w, norm(t, w, "attention_norm", x), turn))
+    return residual(t, middle, feed_forward(t, config, w, norm(t, w, "mlp_norm", middle)))
 
 
-def run_blocks(t: Tape, blocks: list[Parameters], x: Sheet, one: Block, every: int | None) -> Sheet:
-    """x through all blocks, checkpointed every so many; the timeline is told of each."""
+def residual(t: Tape, x: Sheet, y: Sheet) -> Sheet:
+    t.label = RESIDUAL
+    return ops.add(t, x, y)
+
+
+def run_blocks(
+    t: Tape, blocks: list[Parameters], x: Sheet, one: Block, every: int | None, shared: tuple[Sheet, ...] = ()
+) -> Sheet:
+    """x through all blocks, checkpointed every so many; ``shared`` is what each is given beside x."""
     assert x.node is not None
     x.node.moment = (result.END_OF_BACKWARD, None)
 
@@ -205,7 +227,9 @@ def run_blocks(t: Tape, blocks: list[Parameters], x: Sheet, one: Block, every: i
         if t.recomputing:
             return one(t, blocks[number], x)
         t.timeline.start(result.FORWARD, number)
+        t.block = number
         y = one(t, blocks[number], x)
+        t.block = None
         if number == len(blocks) - 1:
             t.timeline.start(result.HEAD)
         assert y.node is not None
@@ -220,12 +244,14 @@ def run_blocks(t: Tape, blocks: list[Parameters], x: Sheet, one: Block, every: i
     if every is None:
         return segment(x, 0, len(blocks))
     for first in range(0, len(blocks), every):
-        x = checkpointed(t, segment, x, first, min(first + every, len(blocks)))
+        x = checkpointed(t, segment, x, first, min(first + every, len(blocks)), shared)
     return x
 
 
-def checkpointed(t: Tape, segment: Callable[[Sheet, int, int], Sheet], x: Sheet, first: int, last: int) -> Sheet:
-    t.checkpoint = Checkpoint(lambda: segment(x, first, last))
+def checkpointed(
+    t: Tape, segment: Callable[[Sheet, int, int], Sheet], x: Sheet, first: int, last: int, shared: tuple[Sheet, ...]
+) -> Sheet:
+    t.checkpoint = Checkpoint(lambda: segment(x, first, last), (x, *shared))
     y = segment(x, first, last)
     t.checkpoint = None
     return y
@@ -236,10 +262,12 @@ def _loss(t: Tape, config: StepConfig, w: Parameters, blocks: list[Parameters], 
     assert logits.node is not None
     logits.node.moment = (result.HEAD_BACKWARD, None)
     batch, seq, vocab = logits.shape
+    t.label = "loss"
     return ops.cross_entropy(t, ops.view(t, logits, (batch * seq, vocab)), labels)
 
 
 def _logits(t: Tape, config: StepConfig, w: Parameters, blocks: list[Parameters], tokens: Sheet) -> Sheet:
+    t.label = "embedding"
     x = ops.embedding(t, w["embedding"], tokens)
     positions = t.new((tokens.shape[1],), ops.INT64)
     turn: Rotation = None
@@ -251,5 +279,6 @@ def _logits(t: Tape, config: StepConfig, w: Parameters, blocks: list[Parameters]
     def one(t: Tape, weights: Parameters, x: Sheet) -> Sheet:
         return block(t, config, weights, x, turn)
 
-    y = norm(t, w, "final_norm", run_blocks(t, blocks, x, one, config.checkpointing))
+    y = norm(t, w, "final_norm", run_blocks(t, blocks, x, one, config.checkpointing, turn or ()))
+    t.label = "head"
     return ops.linear(t, y, w.get("head", w["embedding"]))

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-
 from core.memory.paper import Shape, Sheet, Tape, contiguous, dense, view_strides
 
 FP32, BF16, INT64, BOOL = 4, 2, 8, 1
+CAST_INPUTS, CAST_WEIGHTS = "inputs in bf16", "weights in bf16"
 
 
 def needs_grad(*sheets: Sheet) -> bool:
@@ -84,10 +84,18 @@ def autocast(t: Tape, x: Sheet) -> Sheet:
     if not t.autocast or x.item == BF16:
         return x
     if x.node is None or x.node.backward is not None:
-        return cast(t, x, BF16)
+        return labelled(t, CAST_INPUTS, x)
     if id(x) not in t.casts:
-        t.casts[id(x)] = cast(t, x, BF16)
+        t.casts[id(x)] = labelled(t, CAST_WEIGHTS, x)
     return t.casts[id(x)]
+
+
+def labelled(t: Tape, label: str, x: Sheet) -> Sheet:
+    """x in bf16, under a label of its own."""
+    before, t.label = t.label, label
+    y = cast(t, x, BF16)
+    t.label = before
+    return y
 
 
 def _shape_of(a: Sheet, b: Sheet) -> Shape:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from core.words import _
@@ -13,22 +12,25 @@ CATEGORIES = (PARAMETER, GRADIENT, OPTIMIZER_STATE, ACTIVATION, INPUT, BUFFER, T
 
 EMBEDDING, FORWARD, HEAD = "embedding", "forward", "head and loss"
 LOSS_BACKWARD, HEAD_BACKWARD, BACKWARD = "loss backward", "head's backward", "backward"
+RECOMPUTATION = "recomputation"  # the part of a checkpointed block's backward that is forward, a second time
 END_OF_BACKWARD, OPTIMIZER = "end of backward", "optimizer"
+
+Bytes = dict[str, int]  # by category
 
 
 @dataclass(frozen=True)
 class Moment:
     """A stretch of a step: live bytes by category where they are highest in it, and where it ends.
 
-    ``kind`` is one of the eight above, ``block`` the block's number where the stretch is a block's, ``micro_batch`` 0,
+    ``kind`` is one of the nine above, ``block`` the block's number where the stretch is a block's, ``micro_batch`` 0,
     or 1 for every micro-batch after the first, where gradients are there already.
     """
 
     kind: str
     block: int | None
     micro_batch: int
-    highest: Mapping[str, int]
-    end: Mapping[str, int]
+    highest: Bytes
+    end: Bytes
 
     @property
     def highest_bytes(self) -> int:

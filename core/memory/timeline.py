@@ -21,8 +21,18 @@ class Timeline:
         self.micro_batch = 0
         self.live_bytes: dict[str, int] = {}
         self.total_bytes = 0
-        self._open: tuple[str, int | None] | None = None
+        self._open: tuple[str, int | None, int] | None = None
         self._highest, self._highest_bytes = dict[str, int](), 0
+
+    @property
+    def kind(self) -> str:
+        """The kind of the moment that is open; "" where none is."""
+        return "" if self._open is None else self._open[0]
+
+    @property
+    def block(self) -> int | None:
+        """The block of the moment that is open."""
+        return None if self._open is None else self._open[1]
 
     def count(self, category: str, size: int) -> None:
         """So many bytes more; fewer where the size is negative."""
@@ -37,13 +47,13 @@ class Timeline:
     def start(self, kind: str, block: int | None = None) -> None:
         """Close the moment that is open, if one is, and open the next."""
         self.stop()
-        self._open = kind, block
+        self._open = kind, block, self.micro_batch
         self._highest, self._highest_bytes = self.snapshot(), self.total_bytes
 
     def stop(self) -> None:
         """Close the moment that is open, if one is."""
         if self._open is not None:
-            self.moments.append(Moment(*self._open, self.micro_batch, self._highest, self.snapshot()))
+            self.moments.append(Moment(*self._open, self._highest, self.snapshot()))
         self._open = None
 
     def snapshot(self) -> dict[str, int]:

@@ -1,0 +1,218 @@
+"""The step at any depth from the one at the least depth: all blocks are alike, so bytes are linear in their number.
+
+Two blocks are written down, with checkpoints two segments of two. Every moment of the real depth has a twin among
+theirs, and holds what the twin holds plus so many blocks' activations, gradients and states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from core.memory import result
+from core.memory.config import StepConfig
+from core.memory.paper_models import RESIDUAL
+from core.memory.paper_ops import BF16
+from core.memory.paper_optimizers import optimizer_state_bytes, optimizer_temporary_bytes
+from core.memory.paper_steps import Kept, PaperStep, item_bytes, paper_model, write_step
+from core.memory.result import Bytes, Moment
+
+
+@dataclass(frozen=True)
+class Depth:
+    """Blocks in segments: n − 1 of k blocks, and a last one of r. Without checkpoints every block is a segment."""
+
+    segments: int
+    length: int
+    last: int
+
+    @classmethod
+    def of(cls, config: StepConfig) -> Depth:
+        length = config.checkpointing or 1
+        segments = math.ceil(config.num_layers / length)
+        return cls(segments, length, config.num_layers - (segments - 1) * length)
+
+    def least(self) -> Depth:
+        """The smallest depth with the same kinds of places."""
+        return Depth(min(self.segments, 2), min(self.length, 2), min(self.last, 2))
+
+    @property
+    def num_layers(self) -> int:
+        return (self.segments - 1) * self.length + self.last
+
+    def place(self, block: int) -> tuple[int, int]:
+        """A block's segment, and its number in it."""
+        segment = min(block // self.length, self.segments - 1)
+        return segment, block - segment * self.length
+
+    def block(self, segment: int, number: int) -> int:
+        return segment * self.length + number
+
+    def size(self, segment: int) -> int:
+        """Blocks in a segment."""
+        return self.last if segment == self.segments - 1 else self.length
+
+    def ends(self, block: int) -> bool:
+        """Whether the block is the last of its segment."""
+        segment, number = self.place(block)
+        return number == self.size(segment) - 1
+
+    def _like(self, number: int, least: Depth, size: int) -> int:
+        """A block of the least depth, late rather than early, by its number in a segment of at least that size."""
+        segment = next(one for one in (least.segments - 1, 0) if least.size(one) >= size)
+        return least.block(segment, min(number, 1))
+
+    def forward_twins(self, block: int, least: Depth) -> tuple[int, int]:
+        """Those of the least depth whose forward peaks, and whose forward ends, as this block's does."""
+        number = self.place(block)[1]
+        peak = 0 if block == 0 else self._like(number, least, min(number, 1) + 1)
+        if block == self.num_layers - 1:
+            return peak, least.num_layers - 1
+        return peak, least.size(0) - 1 if self.ends(block) else self._like(0, least, 2)
+
+    def backward_twin(self, block: int, least: Depth) -> int:
+        """The block of the least depth that goes back as this one: the very first lets go of what all share."""
+        segment, number = self.place(block)
+        size = min(self.size(segment), 2)
+        return 0 if block == 0 else self._like(number, least, size) if size == 2 else self._like(0, least, 1)
+
+
+def step_on_paper(config: StepConfig) -> PaperStep:
+    """The step at the config's depth."""
+    depth = Depth.of(config)
+    least = depth.least()
+    if least == depth or depth.num_layers == least.num_layers:
+        return write_step(config)
+    every = None if config.checkpointing is None else least.length if least.segments > 1 else least.last
+    small = config.change(model=config.model, num_layers=least.num_layers, checkpointing=every)
+    written = write_step(small)
+    extension = _Extension(config, depth, least, written)
+    return PaperStep(tuple(extension.moments()), extension.kept())
+
+
+class _Extension:
+    """What a block, and a segment, more or less means for each moment."""
+
+    def __init__(self, config: StepConfig, depth: Depth, least: Depth, written: PaperStep) -> None:
+        self.config, self.depth, self.least = config, depth, least
+        self.written, self.twins = written, written.moments
+        model = paper_model(config)
+        self.item = item_bytes(config)
+        self.more_layers = depth.num_layers - least.num_layers
+        self.gradient = sum(math.prod(shape) for _name, shape in model.block) * self.item
+        once = (*model.embeddings, *model.head)
+        self.state = optimizer_state_bytes(config, once, model.block)
+        self.temporary = optimizer_temporary_bytes(config, model.embeddings, model.block, model.head, self.item)
+        autocast = config.precision == "autocast"
+        matrices, biases = model.casts()
+        self.bias_casts = BF16 * biases * autocast
+        block = sum(size for (_label, number), size in written.kept.items() if number == 0)
+        if config.checkpointing is None:  # kept after the forward, kept during it, casts counted in them
+            self.segment, self.segment_forward, self.casts = block, block + self.bias_casts, 0
+        else:
+            self.segment = config.num_tokens * config.model.d_model * self.item
+            self.segment_forward, self.casts = self.segment, BF16 * matrices * autocast + self.bias_casts
+        model_config = config.model
+        assert model_config.head_dim is not None
+        turns = 0 if model_config.learned_positions else config.seq_len * model_config.head_dim
+        self.rotations = turns * self.item  # cos and sin: the first block's backward lets go of them
+        self.recomputed = self._recomputed()
+
+    def _recomputed(self) -> int:
+        """What one more block in a segment keeps once it is computed again."""
+        for index, moment in enumerate(self.twins):
+            if moment.kind == result.RECOMPUTATION and moment.block is not None:
+                segment, _number = self.least.place(moment.block)
+                if self.least.size(segment) == 2:
+                    after = self.twins[index + 1]
+                    return moment.end.get(result.ACTIVATION, 0) - after.end.get(result.ACTIVATION, 0)
+        return 0
+
+    def kept(self) -> Kept:
+        """What is kept by label, the blocks' together under number 0."""
+        kept: Kept = {}
+        for (label, block), size in self.written.kept.items():
+            key = label, None if block is None else 0
+            kept[key] = kept.get(key, 0) + size
+        if self.config.checkpointing is None:
+            layers = self.depth.num_layers, self.least.num_layers
+            return {key: size if key[1] is None else size * layers[0] // layers[1] for key, size in kept.items()}
+        more = (self.depth.segments - self.least.segments) * self.segment
+        return kept | {(RESIDUAL, 0): kept.get((RESIDUAL, 0), 0) + more}
+
+    def moments(self) -> Iterator[Moment]:
+        by_place: dict[tuple[int, str, int | None], list[Moment]] = {}
+        for moment in self.twins:
+            by_place.setdefault((moment.micro_batch, moment.kind, moment.block), []).append(moment)
+        for micro_batch in range(min(2, self.config.accumulation_steps)):
+            yield self._once(by_place[micro_batch, result.EMBEDDING, None][0])
+            for block in range(self.depth.num_layers):
+                peak, end = (
+                    by_place[micro_batch, result.FORWARD, one][0] for one in self.depth.forward_twins(block, self.least)
+                )
+                highest, after = self._forward(peak, block).highest, self._forward(end, block).end
+                yield Moment(result.FORWARD, block, micro_batch, highest, after)
+            for kind in (result.HEAD, result.LOSS_BACKWARD, result.HEAD_BACKWARD):
+                yield self._once(by_place[micro_batch, kind, None][0])
+            for block in reversed(range(self.depth.num_layers)):
+                twin = self.depth.backward_twin(block, self.least)
+                around = by_place[micro_batch, result.BACKWARD, twin]
+                if self.config.checkpointing is not None and self.depth.ends(block):
+                    yield self._backward(around[0], block, recomputed=False)
+                    yield self._backward(by_place[micro_batch, result.RECOMPUTATION, twin][0], block)
+                yield self._backward(around[-1], block)
+            yield self._once(by_place[micro_batch, result.END_OF_BACKWARD, None][0])
+        yield self._once(self.twins[-1])
+
+    def _once(self, twin: Moment) -> Moment:
+        segments = self.depth.segments - self.least.segments
+        forward = segments * self.segment_forward + self.more_layers * self.casts
+        backward = segments * self.segment
+        highest = {result.HEAD: forward, result.LOSS_BACKWARD: backward, result.HEAD_BACKWARD: backward}
+        end = highest | {result.HEAD: backward}
+        gradients = self._gradients(twin, self.more_layers)
+        moved = self._moment(twin, None, highest.get(twin.kind, 0), end.get(twin.kind, 0), gradients)
+        if twin.kind == result.OPTIMIZER:
+            moved.highest[result.TEMPORARY] = self.temporary
+            moved.end.pop(result.GRADIENT, None)
+        return Moment(moved.kind, None, moved.micro_batch, _positive(moved.highest), _positive(moved.end))
+
+    def _forward(self, twin: Moment, block: int) -> Moment:
+        assert twin.block is not None
+        (segment, number), (twins, twin_number) = self.depth.place(block), self.least.place(twin.block)
+        before = segment * (self.segment_forward + self.depth.length * self.casts)
+        twin_before = twins * (self.segment_forward + self.least.length * self.casts)
+        more = before - twin_before + (number - twin_number) * self.casts
+        return self._moment(twin, block, more, more, self._gradients(twin, self.more_layers))
+
+    def _backward(self, twin: Moment, block: int, recomputed: bool = True) -> Moment:
+        assert twin.block is not None
+        (segment, number), (twins, twin_number) = self.depth.place(block), self.least.place(twin.block)
+        more = (segment - twins) * self.segment
+        extra = number - twin_number
+        end = more + extra * self.recomputed * recomputed
+        highest = end + extra * self.bias_casts * (twin.kind == result.RECOMPUTATION)
+        if twin.block == 0 and block and twin.kind == result.BACKWARD:
+            end += self.rotations
+        done = (self.depth.num_layers - block) - (self.least.num_layers - twin.block)
+        gradients = self.more_layers if twin.micro_batch else done
+        return self._moment(twin, block, highest, end, gradients * self.gradient)
+
+    def _gradients(self, twin: Moment, blocks: int) -> int:
+        late = twin.micro_batch or twin.kind in (result.END_OF_BACKWARD, result.OPTIMIZER)
+        return blocks * self.gradient if late else 0
+
+    def _moment(self, twin: Moment, block: int | None, highest: int, end: int, gradient: int) -> Moment:
+        parameters = self.more_layers * self.gradient
+
+        def moved(bytes_now: Bytes, activation: int) -> Bytes:
+            more = {result.PARAMETER: parameters, result.ACTIVATION: activation, result.GRADIENT: gradient}
+            out = {name: bytes_now.get(name, 0) + more.get(name, 0) for name in result.CATEGORIES}
+            return _positive(out | {result.OPTIMIZER_STATE: self.state})
+
+        return Moment(twin.kind, block, twin.micro_batch, moved(twin.highest, highest), moved(twin.end, end))
+
+
+def _positive(sizes: Bytes) -> Bytes:
+    return {name: size for name, size in sizes.items() if size}
