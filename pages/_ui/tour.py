@@ -40,12 +40,12 @@ STOPS = (
     ("5.6", _("FLOPs of the backward pass"), "gradients", _("Backward")),
     ("6.1", _("Parameters and their initialization"), "initialization", _("Output")),
     ("6.2", _("The Cruncher"), "initialization", _("Parameters")),
-    ("6.3", _("Randomness and seeds"), "training", ""),
-    ("6.4", _("Data loading"), "training", ""),
+    ("6.3", _("Randomness and seeds"), "training", _("Seeds")),
+    ("6.4", _("Data loading"), "training", _("Data")),
     ("6.5", _("Optimizers, and the memory of a step"), "optimizer_memory", ""),
-    ("6.6", _("The training loop"), "training", ""),
-    ("6.7", _("Checkpoints"), "training", ""),
-    ("6.8", _("Mixed precision"), "training", ""),
+    ("6.6", _("The training loop"), "training", _("Run")),
+    ("6.7", _("Checkpoints"), "training", _("Checkpoints")),
+    ("6.8", _("Mixed precision"), "low_precision", _("Precision")),
 )
 
 

@@ -1,0 +1,321 @@
+"""A run on screen: its buttons, its curve while it trains, its claims, and the runs before it."""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from core import flops, jobs, training, units
+from core.claims import Comparison, Conditions, Measurement, Prediction
+from core.flops.explain import Peak
+from core.training import RunInfo, StepRecord, TrainConfig, predict
+from core.words import _
+from pages._ui import inputs, machine, tables, training_settings
+from pages._ui.charts import training as training_charts
+
+RUN = "train_run"
+REFRESH_SECONDS = 0.4
+MAX_POINTS = 400  # of a curve on screen
+EARLIER_RUNS = 5
+MAX_COUNTED_FLOPS = 10**9  # torch's counter runs a step in the page: up to about 0.1 s
+_REFUSED = "_train_refused"
+_STATES = {
+    "queued": _("waiting"), "running": _("running"), "paused": _("paused"), "done": _("done"),
+    "stopped": _("stopped"), "failed": _("failed"), "interrupted": _("killed"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A run and its records so far."""
+
+    info: RunInfo
+    records: tuple[StepRecord, ...]
+
+
+def current() -> Seen | None:
+    """The run of the address, None where there is none or it is no longer kept."""
+    run_id = inputs.hidden(RUN)
+    if not run_id:
+        return None
+    try:
+        info = training.find_run(run_id)
+        return Seen(info, records_of(run_id))
+    except ValueError as gone:
+        st.info(str(gone))
+        return None
+
+
+def run_id() -> str:
+    """The id in the address, empty where there is none."""
+    return inputs.hidden(RUN)
+
+
+_kept: dict[str, tuple[StepRecord, ...]] = {}
+
+
+def records_of(run_id: str) -> tuple[StepRecord, ...]:
+    """The records of a run; those read before are not read again, unless the run has gone back behind them."""
+    before = _kept.get(run_id, ())
+    fresh = training.read_records(run_id, max(0, len(before) - 1))
+    if before and (not fresh or fresh[0] != before[-1]):
+        before, fresh = (), training.read_records(run_id)
+    records = before[:-1] + fresh
+    if len(_kept) >= 16 and run_id not in _kept:
+        _kept.pop(next(iter(_kept)), None)
+    _kept[run_id] = records
+    return records
+
+
+# Buttons
+
+
+def controls(config: TrainConfig) -> Seen | None:
+    """The buttons of a run; the run of the address, where there is one."""
+    seen = current()
+    if not inputs.first_here("train_buttons"):
+        return seen
+    info = None if seen is None else seen.info
+    active = info is not None and info.active
+    waiting = info is not None and info.state in ("paused", "stopped", "failed", "interrupted")
+    run_id = "" if info is None else info.id
+
+    def start() -> None:
+        pace = training_settings.pace_seconds()
+        inputs.set_values(**{RUN: training.start(config, checkpoint_every=20, delay_seconds=pace)})
+
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        _button(_("Start"), "start", not active, start, primary=True)
+        _button(_("Pause"), "pause", active, lambda: training.control(run_id, "pause"))
+        _button(_("Step"), "step", waiting, lambda: training.resume(run_id, 1))
+        _button(_("Resume"), "resume", waiting, lambda: training.resume(run_id))
+        _button(_("Stop"), "stop", active, lambda: training.control(run_id, "stop"))
+        _button(_("Kill"), "kill", active, lambda: kill(run_id))
+        _button(_("Reset"), "reset", info is not None, lambda: training.reset(run_id))
+        if info is not None:
+            _change_rate(info, config)
+            st.html(f'<p class="np-quiet">{_state_in_words(info)}</p>', width="content")
+    refused = st.session_state.pop(_REFUSED, "")
+    if refused:
+        st.warning(refused)
+    return seen
+
+
+def _button(label: str, name: str, enabled: bool, action: Callable[[], None], *, primary: bool = False) -> None:
+    def press() -> None:
+        try:
+            action()
+        except (ValueError, jobs.JobError) as error:
+            st.session_state[_REFUSED] = str(error)
+
+    kind: Any = "primary" if primary else "secondary"
+    st.button(label, key=f"train_{name}", disabled=not enabled, on_click=press, type=kind)
+
+
+def kill(run_id: str) -> None:
+    """End the process that trains, at once, in the middle of whatever it does."""
+    jobs.cancel(training.find_run(run_id).job_id)
+
+
+def _change_rate(info: RunInfo, config: TrainConfig) -> None:
+    """Give the run the learning rate on screen, where that is another."""
+    unfinished = info.state not in ("done", "failed")
+    other = config.task == info.config.task and config.lr != st.session_state.get(
+        f"_train_lr_{info.id}", info.config.lr
+    )
+
+    def change() -> None:
+        training.control(info.id, "lr", config.lr)
+        st.session_state[f"_train_lr_{info.id}"] = config.lr
+
+    if unfinished and other:
+        _button(_("Go on with lr {lr:g}").format(lr=config.lr), "lr", True, change)
+
+
+def _state_in_words(info: RunInfo) -> str:
+    text = _("{state}: {done:,} of {all:,} steps")
+    text = text.format(state=_STATES[info.state], done=info.num_records, all=info.config.num_steps)
+    if info.state == "interrupted" and info.checkpoint_step is not None:
+        text += _("; resumes at step {step:,}").format(step=info.checkpoint_step)
+    return f"{text}. {info.message}" if info.message else text
+
+
+# The curve
+
+
+def live(seen: Seen, others: Sequence[Seen]) -> None:
+    """The curve; while the run trains it is read anew, and when that ends the page runs again."""
+    if not seen.info.active:
+        curve(seen, others)
+        return
+
+    @st.fragment(run_every=REFRESH_SECONDS)
+    def following() -> None:
+        try:
+            info = training.find_run(seen.info.id)
+            now = Seen(info, records_of(info.id))
+        except ValueError:
+            st.rerun()
+        if not now.info.active:
+            st.rerun()
+        done = now.info.num_records / now.info.config.num_steps
+        st.progress(min(1.0, done), _progress(now))
+        curve(now, others)
+
+    following()
+
+
+def _progress(seen: Seen) -> str:
+    last = seen.info.last
+    if last is None:
+        return seen.info.message or _("starting")
+    text = _("step {step:,} of {all:,} · loss {loss} · lr {lr:.3g}")
+    return text.format(
+        step=last.step + 1, all=seen.info.config.num_steps, loss=units.significant(last.loss), lr=last.lr
+    )
+
+
+def curve(seen: Seen, others: Sequence[Seen]) -> None:
+    """The losses of the run and of those before it, against the step."""
+    lines = {"run": _points(seen.records)}
+    lines |= {f"#{number}": _points(one.records) for number, one in enumerate(others, 1)}
+    last = seen.info.last
+    alt = _("no step yet") if last is None else _("loss {loss} at step {step:,}").format(
+        loss=units.significant(last.loss), step=last.step
+    )  # fmt: skip
+    training_charts.losses(lines, seen.info.config.task == "regression", seen.info.config.num_steps, alt)
+
+
+def _points(records: Sequence[StepRecord]) -> list[tuple[float, float]]:
+    every = max(1, math.ceil(len(records) / MAX_POINTS))
+    kept = [*records[::every], *(records[-1:] if (len(records) - 1) % every else ())]
+    return [(record.step, record.loss) for record in kept]
+
+
+# Claims
+
+
+def last_loss(config: TrainConfig) -> Prediction:
+    """The loss at the last step: nobody has a formula for it, so it is what the student bets on."""
+    step = config.num_steps - 1
+    quantity = _("loss at step {step:,}").format(step=step)
+    unknown = _("no formula tells it: bet, then train. From 0² + 1² + … it can go to 0, since y is linear in x")
+    if config.task == "text":
+        unknown = _("no formula tells it: bet, then train. It begins at log 256 = 5.55")
+    unit = "nats" if config.task == "text" else ""
+    return Prediction(quantity, None, unit, repr(config), unknown=unknown)
+
+
+def compare_last_loss(seen: Seen | None, config: TrainConfig) -> tuple[Comparison | None, str]:
+    """The bet beside the last record of the run that has these settings, or why there is none."""
+    if seen is None:
+        return None, _("press Start")
+    if seen.info.config != config:
+        return None, _("the run below has other settings: press Start for these")
+    last = seen.info.last
+    if seen.info.state != "done" or last is None:
+        return None, _("the last step is yet to come")
+    if not math.isfinite(last.loss):
+        return None, _("the loss has left what the format can hold: the run diverged")
+    prediction = last_loss(config)
+    note = _("one batch of {rows:,}").format(rows=config.batch_size)
+    conditions = Conditions(config.device, _("this machine"), config.precision, machine.cores(), 0, 1, notes=(note,))
+    return Comparison(prediction, Measurement(prediction.quantity, (last.loss,), prediction.unit, conditions)), ""
+
+
+def claims(seen: Seen) -> None:
+    """Predicted against measured, a row each: the loss at step 0, FLOPs, seconds, MFU."""
+    config, records = seen.info.config, seen.records
+    if not records:
+        return
+    pairs = [(_("loss at step 0"), predict.compare_initial_loss(config, records[0]))]
+    if config.flops_per_step <= MAX_COUNTED_FLOPS:
+        pairs.append((_("FLOPs of a step"), _step_flops(config)))
+    peak = None if seen.info.active else _peak(config)
+    if peak is not None:
+        pairs.append((_("step time"), predict.compare_step_seconds(config, records, peak, machine.cores())))
+        pairs.append((_("FLOP/s (ratio: MFU)"), predict.compare_step_rate(config, records, peak, machine.cores())))
+    rows = [_row(name, one) for name, one in pairs]
+    tables.show(["", _("predicted"), _("measured"), _("ratio")], rows, _("predicted against measured"), dense=True)
+
+
+def _row(name: str, one: Comparison) -> list[tables.Cell]:
+    ratio = "?" if one.ratio is None else units.factor(one.ratio)
+    told = f"{one.prediction.formula}; {one.measurement.conditions.text}"
+    return [
+        name,
+        (one.prediction.text, f"{one.prediction.value!r} {one.prediction.unit} = {one.prediction.formula}"),
+        (one.measurement.text, f"{one.measurement.value!r} {one.measurement.unit}"),
+        (ratio, told),
+    ]
+
+
+@functools.lru_cache(maxsize=64)
+def _step_flops(config: TrainConfig) -> Comparison:
+    return predict.compare_step_flops(config)
+
+
+def _peak(config: TrainConfig) -> Peak | None:
+    device = next((one for one in machine.devices() if one.id == config.device), machine.devices()[0])
+    calibration = machine.calibration(device, machine.cores())
+    if calibration is None:
+        return None
+    from core.training.loop import PEAK_DTYPES
+
+    return flops.choose_peak(device, PEAK_DTYPES[config.precision], calibration)
+
+
+# The runs before
+
+
+def earlier(seen: Seen | None, task: str) -> list[Seen]:
+    """The latest other runs of the task that are kept, where they are wanted."""
+    if not inputs.switch(_("Earlier runs"), "train_earlier", default=True):
+        return []
+    mine = None if seen is None else seen.info.id
+    found = [info for info in training.list_runs(12) if info.config.task == task and info.id != mine and info.last]
+    return [Seen(info, records_of(info.id)) for info in found[:EARLIER_RUNS]]
+
+
+def runs_table(seen: Seen | None, others: Sequence[Seen]) -> None:
+    """Settings, last loss and speed of the runs on the chart."""
+    named = [*((_("run"), one) for one in ([seen] if seen else [])), *((f"#{n}", o) for n, o in enumerate(others, 1))]
+    rows = [_run_row(name, one) for name, one in named if one.records]
+    if rows:
+        head = ["", _("settings"), _("steps"), _("last loss"), _("step time"), _("state")]
+        tables.show(head, rows, _("the runs on the chart"), dense=True, marked=0 if seen and seen.records else None)
+
+
+def _run_row(name: str, one: Seen) -> list[tables.Cell]:
+    last = one.records[-1]
+    seconds = statistics.median(record.step_seconds for record in one.records)
+    return [
+        name,
+        (settings_in_words(one.info.config), one.info.config.to_json()),
+        f"{len(one.records):,} / {one.info.config.num_steps:,}",
+        (units.significant(last.loss), repr(last.loss)),
+        units.seconds(seconds),
+        _STATES[one.info.state],
+    ]
+
+
+def settings_in_words(config: TrainConfig) -> str:
+    """What a run was, on one line."""
+    parts = [config.optimizer, f"lr {config.lr:g}", f"B {config.batch_size}", f"D {config.dim}×{config.num_layers}"]
+    if config.model == "deep network":
+        parts[-1] += _(" deep")
+    if config.task == "text":
+        parts.insert(3, f"T {config.context_length}")
+    if config.schedule != "constant":
+        parts.append(config.schedule)
+    if config.precision != "fp32":
+        parts.append(config.precision)
+    if config.max_grad_norm:
+        parts.append(_("clip {limit:g}").format(limit=config.max_grad_norm))
+    return " · ".join([*parts, _("seed {seed}").format(seed=config.seed)])

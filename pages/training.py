@@ -1,0 +1,133 @@
+"""Training: a run that is watched, killed and resumed, and what its loop is made of (CS336 lecture 2, §6.3–6.7)."""
+
+import streamlit as st
+
+from core.words import _
+from pages._ui import cards, frame, training_devices, training_more, training_settings, training_view
+from pages._ui.charts import training as training_charts
+from pages._ui.scripts import training as scripts
+
+
+@frame.section(_("What loss does the last step have?"), _("Run"), needs_torch=True)
+def run() -> None:
+    config = training_settings.settings()
+    seen = training_view.controls(config)
+    prediction = training_view.last_loss(config)
+    comparison, waiting = training_view.compare_last_loss(seen, config)
+    script = scripts.run(config)
+    if not cards.predict_measure_explain(
+        "train_last_loss", prediction, comparison, script=script, waiting=waiting, draw=False
+    ):
+        return
+    others = training_view.earlier(seen, config.task)
+    if seen is None:
+        if others:
+            training_view.runs_table(None, others)
+        return
+    left, right = st.columns([5, 3])
+    with left:
+        training_view.live(seen, others)
+    with right:
+        training_view.claims(seen)
+    training_view.runs_table(seen, others)
+
+
+@frame.section(_("Which bug is in this loop?"), _("Bug hunt"), needs_torch=True)
+def hunt() -> None:
+    bug, evidence = training_more.hunt()
+    if evidence is None:
+        st.caption(_("Six loops, a bug in each. Every pair of curves is one loop run twice, with one setting changed."))
+        return
+    training_more.name_the_bug(bug)
+    training_more.hunt_evidence(evidence)
+    cards.copy_as_python("hunt", scripts.hunt(bug, 0))
+
+
+@frame.section(_("Is every window of the text drawn?"), _("Data"), needs_torch=True)
+def data() -> None:
+    values, drawn = training_more.data()
+    script = scripts.windows(*values)
+    if not cards.predict_measure_explain(
+        "windows", drawn.comparison.prediction, drawn.comparison, script=script, draw=False
+    ):
+        return
+    training_more.batch_table(drawn)
+    text, batch, _context, batches, _seed, _short = values
+    expected = batch * batches / len(drawn.counts)
+    training_charts.counts(drawn.counts, expected)
+    message = _(
+        "Dashed: how often each should come, {expected:.3g} times. On disk a token takes 2 bytes, {size} here; "
+        "np.memmap reads only the windows that are drawn. What the card leaves unexplained is chance."
+    )
+    st.caption(message.format(expected=expected, size=f"{2 * len(text.encode())} B"))
+
+
+@frame.section(_("Do two runs agree to the bit?"), _("Seeds"), needs_torch=True)
+def seeds() -> None:
+    config, change, prediction, comparison, twice = training_more.repeated()
+    script = scripts.repeat(config, change)
+    waiting = _("press Run twice")
+    if not cards.predict_measure_explain("seeds", prediction, comparison, script=script, waiting=waiting, draw=False):
+        return
+    if twice is not None:
+        training_more.difference_chart(twice)
+
+
+@frame.section(_("How does the learning rate rise and fall?"), _("Schedule"))
+def schedule() -> None:
+    values, comparison = training_more.schedule()
+    script = scripts.schedule(*values)
+    if not cards.predict_measure_explain("mean_lr", comparison.prediction, comparison, script=script, draw=False):
+        return
+    line = {_("learning rate"): list(enumerate(training_more.rates(*values)))}
+    training_charts.curves(line, _("step"), _("learning rate"), False, _("a rise, then half a cosine"), height=230)
+
+
+@frame.section(_("Which learning rate ends lowest?"), _("Sweep"), needs_torch=True)
+def sweep() -> None:
+    config, setting, values, points = training_more.swept()
+    prediction, comparison = training_more.sweep_claim(setting, points)
+    script = scripts.sweep(config, setting, values)
+    waiting = _("press Sweep")
+    if not cards.predict_measure_explain(
+        f"sweep_{setting}", prediction, comparison, script=script, waiting=waiting, draw=False
+    ):
+        return
+    if points is not None:
+        training_more.sweep_chart(setting, points)
+
+
+@frame.section(_("What is in a checkpoint, and is it safe to open?"), _("Checkpoints"), needs_torch=True)
+def checkpoints() -> None:
+    config, prediction, comparison, waiting = training_more.checkpoint(training_view.run_id())
+    script = scripts.checkpoint(config)
+    if not cards.predict_measure_explain(
+        "checkpoint", prediction, comparison, script=script, waiting=waiting, draw=False
+    ):
+        return
+    training_more.inspect_upload()
+
+
+@frame.section(_("What do several devices send each other?"), _("Devices"), needs_torch=True)
+def devices() -> None:
+    asked = training_devices.devices()
+    script = scripts.devices(asked.config, asked.processes, asked.parallel)
+    if not cards.predict_measure_explain(
+        "devices", asked.prediction, asked.comparison, script=script, waiting=asked.waiting
+    ):
+        return
+    training_devices.show(asked)
+
+
+@frame.section(_("What does the trained model write?"), _("Sample"), needs_torch=True)
+def sample() -> None:
+    seen = training_view.current()
+    info = None if seen is None else seen.info
+    values, text = training_more.sampled(None if info is None else info.config, "" if info is None else info.id)
+    if text is not None:
+        st.code(text, language=None, wrap_lines=True)
+    if info is not None and info.config.task == "text":
+        cards.copy_as_python("sample", scripts.sample(info.config, *values))
+
+
+frame.page("training", _("Training"), [run, hunt, data, seeds, schedule, sweep, checkpoints, devices, sample])
