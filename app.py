@@ -29,6 +29,10 @@ if __name__ == "__main__":  # Streamlit runs this file for every visit
             st.Page(PAGES / "initialization.py", title=_("Initialization"), url_path="initialization"),
             st.Page(PAGES / "optimizers.py", title=_("Optimizers"), url_path="optimizers"),
         ],
+        _("Training"): [
+            st.Page(PAGES / "training.py", title=_("Training"), url_path="training"),
+            st.Page(PAGES / "low_precision.py", title=_("Low precision"), url_path="low_precision"),
+        ],
     }
     st.navigation(navigation, position="top").run()
 else:  # the server imports it once
