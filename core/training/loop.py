@@ -63,8 +63,8 @@ class Trainer:
         self.optimizers = build_optimizers(config, self.model)
         self.schedule = Schedule(config.schedule, config.lr, config.min_lr, config.warmup_steps, config.num_steps)
         self.batches = self._make_batches(data)
-        scaled = config.precision == "fp16 scaled"
-        self.scaler = torch.amp.GradScaler(self.device_type, enabled=scaled)
+        self.scaled = config.precision == "fp16 scaled"
+        self.scaler = torch.amp.GradScaler(self.device_type, enabled=self.scaled)
         self.loss_scale = 2.0**config.loss_scale_log2
         self.flops_per_step = config.flops_per_step
         self.peak_flop_per_sec = peak_flop_per_sec or promised_peak(config)
@@ -110,7 +110,7 @@ class Trainer:
             rate,
             rate / self.peak_flop_per_sec if self.peak_flop_per_sec else None,
             self._memory.bytes(),
-            float(self.scaler.get_scale()) if self.scaler.is_enabled() else None,
+            float(self.scaler.get_scale()) if self.scaled else None,
         )
 
     def backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -119,11 +119,15 @@ class Trainer:
         # The gradient of the mean over a batch is the mean of its parts' gradients: each part's loss is divided.
         share = self.loss_scale * (1.0 if self.config.bug == "mean for sum" else 1.0 / parts)
         losses = []
-        for number, (x, y) in enumerate(zip(inputs.chunk(parts), targets.chunk(parts), strict=True)):
+        pieces = [(inputs, targets)]
+        if parts > 1:
+            pieces = list(zip(inputs.chunk(parts), targets.chunk(parts), strict=True))
+        for number, (x, y) in enumerate(pieces):
             with self.parallel.gathering(self.called, last=number == parts - 1):
                 with self.autocast():
                     loss = loss_of(self.called, x, y)
-                self.scaler.scale(loss * share if share != 1.0 else loss).backward()  # type: ignore[no-untyped-call]
+                shared = loss * share if share != 1.0 else loss
+                (self.scaler.scale(shared) if self.scaled else shared).backward()  # type: ignore[no-untyped-call]
             losses.append(loss.detach())
         mean = losses[0] if parts == 1 else torch.stack(losses).mean()
         return self.parallel.mean(mean)
@@ -144,7 +148,7 @@ class Trainer:
         return lr
 
     def _update(self) -> Tensor:
-        if self.scaler.is_enabled():
+        if self.scaled:
             for optimizer in self.optimizers:
                 self.scaler.unscale_(optimizer)
         if self.loss_scale != 1.0:
@@ -154,8 +158,12 @@ class Trainer:
         limit = self.config.max_grad_norm
         norm = gradient_norm(self.parameters) if limit is None else clip_grad_norm(self.parameters, limit)
         for optimizer in self.optimizers:
-            self.scaler.step(optimizer)
-        self.scaler.update()
+            if self.scaled:
+                self.scaler.step(optimizer)  # leaves out a step whose gradients overflowed
+            else:
+                optimizer.step()
+        if self.scaled:
+            self.scaler.update()
         if self.config.bug != "no zero_grad":
             for optimizer in self.optimizers:
                 optimizer.zero_grad()
