@@ -13,7 +13,29 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 REPLY_SECONDS = 90.0
-CONTROLS = ("number_input", "selectbox", "button_group", "multiselect", "checkbox", "slider", "text_input", "button")
+CONTROLS = (
+    "number_input",
+    "selectbox",
+    "button_group",
+    "multiselect",
+    "checkbox",
+    "slider",
+    "text_input",
+    "text_area",
+    "button",
+)
+
+
+@dataclass
+class Text:
+    """A line of text on the page, in the fragment that a change of it reruns (empty: the whole page)."""
+
+    proto: Any
+    fragment: str
+
+    def value(self, step: int) -> str:
+        """Another text for every step from 1 to 5 that means the same: with spaces behind it."""
+        return str(self.proto.default) + " " * (1 + step % 5)
 
 
 @dataclass
@@ -41,7 +63,8 @@ class Session:
     server: str
     page: str = ""
     query: str = ""
-    numbers: dict[str, Number] = field(default_factory=dict)
+    numbers: dict[str, Number | Text] = field(default_factory=dict)
+    texts: dict[str, Number | Text] = field(default_factory=dict)
     buttons: dict[str, tuple[str, str]] = field(default_factory=dict)  # label to id and fragment
     sections: list[str] = field(default_factory=list)  # labels of the control that chooses the page's section
     sections_key: str = ""
@@ -66,18 +89,21 @@ class Session:
     async def close(self) -> None:
         await self.socket.close()
 
-    async def change(self, number: Number, value: float) -> float:
+    async def change(self, number: Number | Text, value: float | str) -> float:
         """Give a control a value; milliseconds until the server has finished the rerun."""
         message = BackMsg()
         state = message.rerun_script.widget_states.widgets.add()
         state.id = number.proto.id
-        if number.is_whole:
+        if isinstance(number, Text) or isinstance(value, str):
+            state.string_value = str(value)
+        elif number.is_whole:
             state.int_value = int(value)
         else:
             state.double_value = float(value)
         message.rerun_script.fragment_id = number.fragment
         if key := number.proto.query_param_key:  # a browser writes a bound value into the address by itself
-            self.query = urlencode({**dict(parse_qsl(self.query)), key: f"{value:g}" if value % 1 else int(value)})
+            text = value if isinstance(value, str) else f"{value:g}" if value % 1 else int(value)
+            self.query = urlencode({**dict(parse_qsl(self.query)), key: text})
         return await self._run(message)
 
     async def press(self, label: str) -> float:
@@ -122,6 +148,10 @@ class Session:
             self.errors += name == "exception"
             if name == "number_input" and not element.number_input.disabled:
                 self.numbers[element.number_input.id] = Number(element.number_input, fragment)
+            elif (
+                name == "text_input" and fragment and element.text_input.query_param_key and element.text_input.default
+            ):
+                self.texts[element.text_input.id] = Text(element.text_input, fragment)
             elif name == "button" and not element.button.disabled:
                 self.buttons[element.button.label] = (element.button.id, fragment)
             elif name == "button_group" and element.button_group.query_param_key.endswith("_section"):

@@ -1,12 +1,12 @@
 """What a change of a control costs the server, section by section: ``python -m benchmarks rerun``.
 
 Sessions speak the websocket protocol that browsers speak; the clock runs from sending the changed value to the
-server's "script finished", so the browser's own drawing is left out. Each section of each page that has a number
-input is opened in a session of its own, by its link; the first number input is changed to a value that it has not had
-("new"), then back to ones it has had ("again": charts come from the cache). Beside it, in the same rounds, the same
-is done to an app that has the section's controls, of the same kinds and bound alike, in a fragment and nothing else:
-no words, no computation, no card, no chart. A section should cost at most 1.5 times that. Whole pages rerun more than
-a fragment, so they have no target.
+server's "script finished", so the browser's own drawing is left out. Each section of each page that has a number or a
+text input is opened in a session of its own, by its link; the first number, or else the first text, is changed to a
+value that it has not had ("new"), then back to ones it has had ("again": charts come from the cache). Beside it, in
+the same rounds, the same is done to an app that has the section's controls, of the same kinds and bound alike, in a
+fragment and nothing else: no words, no computation, no card, no chart. A section should cost at most 1.5 times that.
+Whole pages rerun more than a fragment, so they have no target.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import statistics
 import time
 
 from benchmarks._server import NAPKIN, SAME_CONTROLS, Row, serve, wait_until_quiet
-from benchmarks._session import Number, Session
+from benchmarks._session import Number, Session, Text
 
-ROUNDS = 40
+ROUNDS = 15
 TARGET = 1.5
 CALIBRATION_SECONDS = 60.0
 
@@ -47,12 +47,12 @@ async def open_sections(url: str) -> dict[str, Session]:
     return found
 
 
-async def change(session: Session, number: Number, step: int) -> float:
+async def change(session: Session, number: Number | Text, step: int) -> float:
     """Milliseconds of a rerun with the value of that step."""
     return await session.change(number, number.value(step))
 
 
-async def open_twin(url: str, session: Session, number: Number) -> Session:
+async def open_twin(url: str, session: Session, number: Number | Text) -> Session:
     """A session with the app that has the controls of that section, in their order, and nothing else."""
     twin = Session(url, query="controls=" + ".".join(session.kinds(number.fragment)))
     await twin.open()
@@ -64,11 +64,13 @@ async def measure(twin_url: str, napkin_url: str) -> list[Row]:
     one = Session(twin_url)
     await one.open()
     sessions = {"empty app": one, **await open_sections(napkin_url)}
-    numbers = {name: next(iter(one.numbers.values())) for name, one in sessions.items() if one.numbers}
+    changed = {name: one.numbers or one.texts for name, one in sessions.items()}
+    numbers = {name: next(iter(controls.values())) for name, controls in changed.items() if controls}
     pages = [name for name, number in numbers.items() if number.fragment and name != "empty app"]
     for name in pages:
         twin = sessions[f"{name}, controls alone"] = await open_twin(twin_url, sessions[name], numbers[name])
-        numbers[f"{name}, controls alone"] = next(iter(twin.numbers.values()))
+        same = twin.texts if isinstance(numbers[name], Text) else twin.numbers
+        numbers[f"{name}, controls alone"] = next(iter(same.values()))
     new: dict[str, list[float]] = {name: [] for name in numbers}
     again: dict[str, list[float]] = {name: [] for name in numbers}
     for name, number in numbers.items():  # not counted: first use imports and builds what later ones share

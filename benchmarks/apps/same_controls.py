@@ -11,8 +11,9 @@ KINDS = {
     "multiselect": lambda key: st.multiselect(key, OPTIONS, key=key, **BOUND),
     "checkbox": lambda key: st.toggle(key, key=key, **BOUND),
     "slider": lambda key: st.slider(key, 0, 10, 5, key=key, **BOUND),
-    "text_input": lambda key: st.text_input(key, key=key, **BOUND),
+    "text_input": lambda key: st.text_input(key, "text", key=key, **BOUND),
     "button": lambda key: st.button(key, key=key),
+    "text_area": lambda key: st.text_area(key, key=key),
     "popover": lambda key: st.popover(key).write(key),
 }
 
