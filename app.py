@@ -28,6 +28,7 @@ if __name__ == "__main__":  # Streamlit runs this file for every visit
         _("Models"): [
             st.Page(PAGES / "initialization.py", title=_("Initialization"), url_path="initialization"),
             st.Page(PAGES / "optimizers.py", title=_("Optimizers"), url_path="optimizers"),
+            st.Page(PAGES / "optimizer_memory.py", title=_("Optimizer memory"), url_path="optimizer_memory"),
         ],
         _("Training"): [
             st.Page(PAGES / "training.py", title=_("Training"), url_path="training"),

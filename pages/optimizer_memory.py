@@ -1,0 +1,46 @@
+"""Optimizer memory: what a training step holds, moment by moment, and what fits (CS336 lecture 2, §6.5; 2026)."""
+
+import streamlit as st
+
+from core.lessons import optimizer_memory as lessons
+from core.memory.cruncher import compare_cruncher_bytes, compare_cruncher_flops
+from core.memory.sharding_claims import predict_device_bytes
+from core.words import _
+from pages._ui import cards, code_view, frame, memory_view
+from pages._ui.charts import optimizer_memory as memory_charts
+from pages._ui.scripts import optimizer_memory as scripts
+
+
+@frame.section(_("How much memory does a training step need, and when?"), _("Step"), needs_torch=True)
+def step() -> None:
+    config = memory_view.step_config()
+    if not cards.predict_measure_explain("mem_step", memory_view.peak(config), script=scripts.step(config)):
+        return
+    memory_charts.timeline(memory_view.moments(config), config.num_layers, None)
+
+
+@frame.section(_("What does one of many devices hold?"), _("Sharding"))
+def sharding() -> None:
+    asked = memory_view.asked_sharding()
+    prediction = predict_device_bytes(asked.chosen)
+    if not cards.predict_measure_explain("mem_sharding", prediction, script=asked.script):
+        return
+    st.markdown(asked.in_words())
+    memory_charts.held(asked.bars, asked.device.memory_bytes, asked.device.name)
+
+
+@frame.section(_("What does a step on the Cruncher hold?"), _("Cruncher"), needs_torch=True)
+def cruncher() -> None:
+    run = memory_view.cruncher()
+    claims = {_("bytes"): compare_cruncher_bytes(run), "FLOPs": compare_cruncher_flops(run)}
+    of = memory_view.cruncher_quantity(list(claims))
+    script = scripts.cruncher(run.batch_size, run.dim, run.num_layers, run.optimizer)
+    comparison = claims[of]
+    if not cards.predict_measure_explain(f"mem_{of}", comparison.prediction, comparison, script=script):
+        return
+    st.markdown(memory_view.cruncher_in_words(run))
+    if run.optimizer == "adagrad":
+        code_view.lesson("cruncher_step", lessons.cruncher_step, b=run.batch_size, d=run.dim, num_layers=run.num_layers)
+
+
+frame.page("optimizer_memory", _("Optimizer memory"), [step, sharding, cruncher])
