@@ -50,8 +50,8 @@ def napkin(config: StepConfig) -> PaperModel:
     model = config.model
     return PaperModel(
         embedding_shapes(model),
-        _block_shapes(model),
-        (*_norm_shapes(model, "final_norm"), *head_shapes(model)),
+        block_shapes(model),
+        (*norm_shapes(model, "final_norm"), *head_shapes(model)),
         lambda t, w, blocks, tokens, labels: _loss(t, config, w, blocks, tokens, labels),
     )
 
@@ -65,32 +65,32 @@ def head_shapes(model: TransformerConfig) -> Shapes:
     return () if model.tied_head else (("head", (model.vocab_size, model.d_model)),)
 
 
-def _norm_shapes(model: TransformerConfig, name: str) -> Shapes:
+def norm_shapes(model: TransformerConfig, name: str) -> Shapes:
     weight = ((f"{name}.weight", (model.d_model,)),)
     return (*weight, (f"{name}.bias", (model.d_model,))) if model.norm_bias else weight
 
 
-def _linear_shapes(name: str, rows: int, columns: int, bias: bool) -> Shapes:
+def linear_shapes(name: str, rows: int, columns: int, bias: bool) -> Shapes:
     weight = ((f"{name}.weight", (rows, columns)),)
     return (*weight, (f"{name}.bias", (rows,))) if bias else weight
 
 
-def _block_shapes(model: TransformerConfig) -> Shapes:
+def block_shapes(model: TransformerConfig) -> Shapes:
     d, f, q, kv = model.d_model, model.d_ff, model.q_dim, model.kv_dim
     qkv_bias = model.bias if model.qkv_bias is None else model.qkv_bias
     assert model.head_dim is not None
     qk_norm = (("q_norm.weight", (model.head_dim,)), ("k_norm.weight", (model.head_dim,))) if model.qk_norm else ()
     return (
-        *_norm_shapes(model, "attention_norm"),
-        *_linear_shapes("q", q, d, qkv_bias),
-        *_linear_shapes("k", kv, d, qkv_bias),
-        *_linear_shapes("v", kv, d, qkv_bias),
-        *_linear_shapes("output", d, q, model.bias),
+        *norm_shapes(model, "attention_norm"),
+        *linear_shapes("q", q, d, qkv_bias),
+        *linear_shapes("k", kv, d, qkv_bias),
+        *linear_shapes("v", kv, d, qkv_bias),
+        *linear_shapes("output", d, q, model.bias),
         *qk_norm,
-        *_norm_shapes(model, "mlp_norm"),
-        *(_linear_shapes("gate", f, d, model.bias) if model.gated_mlp else ()),
-        *_linear_shapes("up", f, d, model.bias),
-        *_linear_shapes("down", d, f, model.bias),
+        *norm_shapes(model, "mlp_norm"),
+        *(linear_shapes("gate", f, d, model.bias) if model.gated_mlp else ()),
+        *linear_shapes("up", f, d, model.bias),
+        *linear_shapes("down", d, f, model.bias),
     )
 
 
@@ -181,9 +181,9 @@ def attention(t: Tape, config: StepConfig, w: Parameters, x: Sheet, turn: Rotati
     assert model.head_dim is not None
     assert model.num_kv_heads is not None
     t.label = "q, k and v"
-    q = _heads(t, linear(t, w, "q", x), model.num_heads, model.head_dim)
-    k = _heads(t, linear(t, w, "k", x), model.num_kv_heads, model.head_dim)
-    v = _heads(t, linear(t, w, "v", x), model.num_kv_heads, model.head_dim)
+    q = heads(t, linear(t, w, "q", x), model.num_heads, model.head_dim)
+    k = heads(t, linear(t, w, "k", x), model.num_kv_heads, model.head_dim)
+    v = heads(t, linear(t, w, "v", x), model.num_kv_heads, model.head_dim)
     if model.qk_norm:
         q, k = rms_norm(t, q, w["q_norm.weight"]), rms_norm(t, k, w["k_norm.weight"])
     if turn is not None:
@@ -193,7 +193,7 @@ def attention(t: Tape, config: StepConfig, w: Parameters, x: Sheet, turn: Rotati
     return linear(t, w, "output", ops.view(t, ops.permute(t, y, (0, 2, 1, 3)), (batch, seq, model.q_dim)))
 
 
-def _heads(t: Tape, x: Sheet, heads: int, width: int) -> Sheet:
+def heads(t: Tape, x: Sheet, heads: int, width: int) -> Sheet:
     return ops.permute(t, ops.view(t, x, (*x.shape[:2], heads, width)), (0, 2, 1, 3))
 
 

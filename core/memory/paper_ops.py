@@ -112,6 +112,41 @@ def _pointwise(t: Tape, *operands: Sheet) -> Sheet:
     return t.new(shape, max(one.item for one in operands), dense(operands))
 
 
+def contiguous_copy(t: Tape, x: Sheet) -> Sheet:
+    """x itself where it is contiguous."""
+    plain = contiguous(x.shape)
+    same = all(a == b or size == 1 for a, b, size in zip(x.strides, plain, x.shape, strict=True))
+    return x if same else clone(t, x)
+
+
+def split(t: Tape, x: Sheet, count: int) -> list[Sheet]:
+    """Equal parts along the last axis, as views; their gradients are put together."""
+    parts = [_like(x, (*x.shape[:-1], x.shape[-1] // count), x.strides) for _part in range(count)]
+    before = x.shape
+    t.record((x,), [], lambda *grads: (t.new(before, grads[0].item),), *parts)
+    return parts
+
+
+def narrow(t: Tape, x: Sheet, half: int) -> Sheet:
+    """A half of the last axis, as a view; its gradient is written into zeros as large as x."""
+    width = x.shape[-1] // 2
+    y, before = _like(x, (*x.shape[:-1], width if half == 0 else x.shape[-1] - width), x.strides), x.shape
+    t.record((x,), [], lambda grad: (t.new(before, grad.item),), y)
+    return y
+
+
+def negate(t: Tape, x: Sheet) -> Sheet:
+    y = _pointwise(t, x)
+    t.record((x,), [], lambda grad: (_pointwise(t, grad),), y)
+    return y
+
+
+def tanh(t: Tape, x: Sheet) -> Sheet:
+    y = _pointwise(t, x)
+    t.record((x,), t.save(y), lambda grad, y: (_pointwise(t, grad, y),), y)
+    return y
+
+
 def add(t: Tape, a: Sheet, b: Sheet) -> Sheet:
     y = _pointwise(t, a, b)
     if needs_grad(a, b):
@@ -164,6 +199,9 @@ def square(t: Tape, x: Sheet) -> Sheet:
     y = _pointwise(t, x)
     t.record((x,), saved, lambda grad, x: (_three(t, x, grad),), y)
     return y
+
+
+cube = square  # the same nodes: x saved; the lower power, its multiple and the product in backward
 
 
 def rsqrt(t: Tape, x: Sheet) -> Sheet:
@@ -225,6 +263,15 @@ def matmul(t: Tape, a: Sheet, b: Sheet, bias: Sheet | None = None) -> Sheet:
     if needs_grad(*inputs):
         t.record(inputs, saved, backward, y)
     return y
+
+
+def batched_matmul(t: Tape, a: Sheet, b: Sheet) -> Sheet:
+    """torch.matmul of (batch, head, i, k) and (batch, head, k, j): one product over batch · head pairs."""
+    batch, heads, i, k = a.shape
+    b, a = autocast(t, b), autocast(t, a)
+    flat = view(t, a, (batch * heads, i, k))
+    y = matmul(t, flat, view(t, b, (batch * heads, k, b.shape[3])))
+    return view(t, y, (batch, heads, i, b.shape[3]))
 
 
 def linear(t: Tape, x: Sheet, weight: Sheet, bias: Sheet | None = None) -> Sheet:

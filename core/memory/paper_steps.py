@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from core.memory import paper_models, result
 from core.memory.config import StepConfig
 from core.memory.paper import Placeholder, Sheet, Storage, Tape
+from core.memory.paper_huggingface import huggingface
 from core.memory.paper_models import PaperModel, Parameters
 from core.memory.paper_ops import BF16, FP32, INT64
 from core.memory.paper_optimizers import optimizer_state_bytes, optimizer_temporary_bytes
@@ -61,7 +62,7 @@ def write_step(config: StepConfig) -> PaperStep:
 
 def paper_model(config: StepConfig) -> PaperModel:
     """The model that the config asks for."""
-    return paper_models.napkin(config)
+    return paper_models.napkin(config) if config.implementation == "napkin" else huggingface(config)
 
 
 def item_bytes(config: StepConfig) -> int:

@@ -81,10 +81,25 @@ def huggingface(fields: Mapping[str, Any], attention: str, precision: str, check
         model.gradient_checkpointing_enable({"use_reentrant": False})
 
     def loss(tokens: Tensor, labels: Tensor) -> Tensor:
-        out: Tensor = model(input_ids=tokens, labels=labels, use_cache=False).loss
+        with _no_packing(transformers):
+            out: Tensor = model(input_ids=tokens, labels=labels, use_cache=False).loss
         return out
 
     return Subject(model, _blocks(model), model.get_output_embeddings(), loss)
+
+
+@contextlib.contextmanager
+def _no_packing(transformers: Any) -> Iterator[None]:
+    """One sequence a row, as it is: under fake tensors transformers cannot read that, and would make a mask for each."""
+    module, name = transformers.masking_utils, "find_packed_sequence_indices"
+    before = getattr(module, name, None)
+    if before is not None:
+        setattr(module, name, lambda position_ids: None)
+    try:
+        yield
+    finally:
+        if before is not None:
+            setattr(module, name, before)
 
 
 def import_transformers() -> Any:
