@@ -2,8 +2,9 @@
 
 import streamlit as st
 
+from core.lessons import training as lessons
 from core.words import _
-from pages._ui import cards, frame, training_precision
+from pages._ui import cards, code_view, frame, training_precision
 from pages._ui.scripts import low_precision as scripts
 
 
@@ -18,6 +19,7 @@ def precision() -> None:
         return
     if asked.runs:
         training_precision.precision_results(asked)
+    code_view.lesson("mixed", lessons.mixed_precision)
 
 
 @frame.section(_("Which gradients vanish in fp16?"), _("Underflow"), needs_torch=True)

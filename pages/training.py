@@ -2,8 +2,20 @@
 
 import streamlit as st
 
+from core.lessons import training as lessons
 from core.words import _
-from pages._ui import cards, frame, training_devices, training_more, training_settings, training_view
+from pages._ui import (
+    cards,
+    code_view,
+    frame,
+    training_claims,
+    training_devices,
+    training_hunt,
+    training_more,
+    training_rates,
+    training_settings,
+    training_view,
+)
 from pages._ui.charts import training as training_charts
 from pages._ui.scripts import training as scripts
 
@@ -12,8 +24,8 @@ from pages._ui.scripts import training as scripts
 def run() -> None:
     config = training_settings.settings()
     seen = training_view.controls(config)
-    prediction = training_view.last_loss(config)
-    comparison, waiting = training_view.compare_last_loss(seen, config)
+    prediction = training_claims.last_loss(config)
+    comparison, waiting = training_claims.compare_last_loss(seen, config)
     script = scripts.run(config)
     if not cards.predict_measure_explain(
         "train_last_loss", prediction, comparison, script=script, waiting=waiting, draw=False
@@ -28,19 +40,22 @@ def run() -> None:
     with left:
         training_view.live(seen, others)
     with right:
-        training_view.claims(seen)
+        training_claims.claims(seen)
     training_view.runs_table(seen, others)
+    if seen.info.config.task == "text":
+        training_more.sampled(seen.info)
 
 
 @frame.section(_("Which bug is in this loop?"), _("Bug hunt"), needs_torch=True)
 def hunt() -> None:
-    bug, evidence = training_more.hunt()
-    if evidence is None:
+    one = training_hunt.hunt()
+    if one.evidence is None:
         st.caption(_("Six loops, a bug in each. Every pair of curves is one loop run twice, with one setting changed."))
         return
-    training_more.name_the_bug(bug)
-    training_more.hunt_evidence(evidence)
-    cards.copy_as_python("hunt", scripts.hunt(bug, 0))
+    training_hunt.name_the_bug(one)
+    training_hunt.hunt_evidence(one.evidence)
+    if one.shown or one.answer == one.bug:
+        cards.copy_as_python("hunt", scripts.hunt(one.bug, 0))
 
 
 @frame.section(_("Is every window of the text drawn?"), _("Data"), needs_torch=True)
@@ -60,6 +75,7 @@ def data() -> None:
         "np.memmap reads only the windows that are drawn. What the card leaves unexplained is chance."
     )
     st.caption(message.format(expected=expected, size=f"{2 * len(text.encode())} B"))
+    code_view.lesson("batches", lessons.batches)
 
 
 @frame.section(_("Do two runs agree to the bit?"), _("Seeds"), needs_torch=True)
@@ -71,22 +87,23 @@ def seeds() -> None:
         return
     if twice is not None:
         training_more.difference_chart(twice)
+    code_view.lesson("train", lessons.train, num_steps=4)
 
 
 @frame.section(_("How does the learning rate rise and fall?"), _("Schedule"))
 def schedule() -> None:
-    values, comparison = training_more.schedule()
+    values, comparison = training_rates.schedule()
     script = scripts.schedule(*values)
     if not cards.predict_measure_explain("mean_lr", comparison.prediction, comparison, script=script, draw=False):
         return
-    line = {_("learning rate"): list(enumerate(training_more.rates(*values)))}
-    training_charts.curves(line, _("step"), _("learning rate"), False, _("a rise, then half a cosine"), height=230)
+    line = {_("learning rate"): list(enumerate(training_rates.rates(*values)))}
+    training_charts.curves(line, _("step"), _("learning rate"), False, _("a rise, then half a cosine"), height=170)
 
 
 @frame.section(_("Which learning rate ends lowest?"), _("Sweep"), needs_torch=True)
 def sweep() -> None:
-    config, setting, values, points = training_more.swept()
-    prediction, comparison = training_more.sweep_claim(setting, points)
+    config, setting, values, points = training_rates.swept()
+    prediction, comparison = training_rates.sweep_claim(setting, points)
     script = scripts.sweep(config, setting, values)
     waiting = _("press Sweep")
     if not cards.predict_measure_explain(
@@ -94,7 +111,7 @@ def sweep() -> None:
     ):
         return
     if points is not None:
-        training_more.sweep_chart(setting, points)
+        training_rates.sweep_chart(setting, points)
 
 
 @frame.section(_("What is in a checkpoint, and is it safe to open?"), _("Checkpoints"), needs_torch=True)
@@ -106,6 +123,7 @@ def checkpoints() -> None:
     ):
         return
     training_more.inspect_upload()
+    code_view.lesson("checkpoint", lessons.checkpoint)
 
 
 @frame.section(_("What do several devices send each other?"), _("Devices"), needs_torch=True)
@@ -119,15 +137,4 @@ def devices() -> None:
     training_devices.show(asked)
 
 
-@frame.section(_("What does the trained model write?"), _("Sample"), needs_torch=True)
-def sample() -> None:
-    seen = training_view.current()
-    info = None if seen is None else seen.info
-    values, text = training_more.sampled(None if info is None else info.config, "" if info is None else info.id)
-    if text is not None:
-        st.code(text, language=None, wrap_lines=True)
-    if info is not None and info.config.task == "text":
-        cards.copy_as_python("sample", scripts.sample(info.config, *values))
-
-
-frame.page("training", _("Training"), [run, hunt, data, seeds, schedule, sweep, checkpoints, devices, sample])
+frame.page("training", _("Training"), [run, hunt, data, seeds, schedule, sweep, checkpoints, devices])

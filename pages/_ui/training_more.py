@@ -1,81 +1,24 @@
-"""Controls of Training's smaller sections: the hunt, data, seeds, schedule, sweeps, checkpoints, devices, samples."""
+"""Controls of Training's smaller sections: data, seeds, checkpoints, samples."""
 
 from __future__ import annotations
 
 import functools
 import io
-import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from core import jobs, training, units
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
-from core.training import BUGS, CHANGES, TrainConfig, runs
+from core.training import CHANGES, RunInfo, TrainConfig, runs
 from core.words import _
-from pages._ui import inputs, jobs_view, tables
+from pages._ui import cards, inputs, jobs_view, tables
 from pages._ui.charts import training as training_charts
+from pages._ui.scripts import training as scripts
 
 COUNTED = Conditions("cpu", _("counted"), "int64", threads=1, warmup=0, trials=1)
-
-# Bug hunt
-
-# What each bug does, and where it shows.
-EXPLAINED = {
-    "ignored lr": _("The loop uses 0.01 whatever it is given: two learning rates give one curve."),
-    "ignored depth": _("The loop always builds one layer: two depths give one curve."),
-    "no zero_grad": _("Every backward adds to the last one's gradient: the norms grow, and the loss swings up again."),
-    "no optimizer restored": _("After the restart Adam has forgotten its moments: the loss jumps where it resumed."),
-    "last window missing": _("randint stops one short: the last window is never drawn, so nobody trains on it."),
-    "mean for sum": _("The parts' losses are not divided by their number: four parts give four times the gradient."),
-}
-_SECRET = (3, 0, 5, 2, 4, 1)  # which bug each loop has; the loops are called A to F
-_UNKNOWN = "?"
-
-
-def hunt() -> tuple[str, Any]:
-    """The loop that is hunted, and its evidence beside that of the right loop, once it has been run."""
-    from core.training.sweeps import bug_evidence
-
-    names = [chr(ord("A") + at) for at in range(len(BUGS))]
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        loop = inputs.choice(_("Loop"), "hunt_loop", names)
-        bug = BUGS[_SECRET[names.index(loop)]]
-        evidence = jobs_view.button_and_progress(
-            "hunt_job", _("Run the loop"), bug_evidence, bug, on_progress=jobs.report
-        )
-    return bug, evidence if evidence is not None and evidence.bug == bug else None
-
-
-def hunt_evidence(evidence: Any) -> None:
-    """Small charts, a pair of runs each: loss, and the windows of the text."""
-    groups = dict.fromkeys(curve.group for curve in evidence.curves)
-    columns = st.columns(len(groups))
-    for column, group in zip(columns, groups, strict=True):
-        pair = [curve for curve in evidence.curves if curve.group == group]
-        lines = {curve.label: list(enumerate(curve.losses)) for curve in pair}
-        with column:
-            training_charts.curves(lines, _("step"), _("loss (log)"), True, group, height=120)
-    left, right = st.columns(2)
-    with left:
-        lines = {curve.label: list(enumerate(curve.gradient_norms)) for curve in evidence.curves[:2]}
-        training_charts.curves(lines, _("step"), _("gradient norm (log)"), True, _("gradient norms"), height=110)
-    with right:
-        training_charts.counts(evidence.windows, evidence.expected)
-
-
-def name_the_bug(bug: str) -> None:
-    """The student's answer, and what is right and wrong with it."""
-    named = {_UNKNOWN: _("not yet named"), **{one: one for one in BUGS}}
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        answer = inputs.select(_("The bug is"), "hunt_answer", list(named), named.__getitem__)
-        shown = inputs.switch(_("Show the answer"), "hunt_shown")
-    if shown or answer == bug:
-        st.success(f"**{bug}**: {EXPLAINED[bug]}")
-    elif answer != _UNKNOWN:
-        st.warning(_("Not this one. It would show so: {sign}").format(sign=EXPLAINED[answer]))
-
 
 # Data
 
@@ -207,103 +150,16 @@ def difference_chart(twice: Any) -> None:
     apart = [(step, abs(a - b) / max(abs(a), abs(b), 1e-300))
              for step, (a, b) in enumerate(zip(twice.first, twice.second, strict=True))]  # fmt: skip
     with left:
-        training_charts.curves(lines, _("step"), _("loss (log)"), True, _("two runs"), height=190)
+        training_charts.curves(lines, _("step"), _("loss (log)"), True, _("two runs"), height=150)
     with right:
         if twice.equal:
             st.markdown(_("**Equal to the bit:** every loss of the {n} steps.").format(n=len(twice.first)))
             return
         name = {_("relative difference"): apart}
-        training_charts.curves(name, _("step"), _("relative difference (log)"), True, _("differences"), height=190)
+        training_charts.curves(name, _("step"), _("relative difference (log)"), True, _("differences"), height=150)
     at = twice.first_difference
     message = _("They part at step **{step}**: {one!r} against {other!r}.")
     st.caption(message.format(step=at, one=twice.first[at], other=twice.second[at]))
-
-
-# Schedule
-
-
-def schedule() -> tuple[tuple[float, float, int, int], Comparison]:
-    """The cosine's controls, and its mean learning rate: predicted in closed form, and averaged."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        highest = inputs.real_number("max_lr", "cosine_max", 0.001, 1e-9, 1e3, step=0.001, format="%g", width=130)
-        lowest = inputs.real_number("min_lr", "cosine_min", 0.0001, 0.0, 1e3, step=0.0001, format="%g", width=130)
-        warmup = inputs.whole_number("warmup_steps", "cosine_warmup", 100, 0, 20_000, width=140)
-        total = inputs.whole_number("total_steps", "cosine_total", 1000, 1, 20_000, width=140)
-    if lowest > highest:
-        message = _("min_lr must be at most max_lr, {high:g}; received {low:g}")
-        raise ValueError(message.format(high=highest, low=lowest))
-    if warmup >= total - 1:
-        message = _("the rise must end before the last step: warmup_steps below {limit:,}; received {value:,}")
-        raise ValueError(message.format(limit=total - 1, value=warmup))
-    return (highest, lowest, warmup, total), compare_mean_lr(highest, lowest, warmup, total)
-
-
-@functools.lru_cache(maxsize=64)
-def rates(highest: float, lowest: float, warmup: int, total: int) -> tuple[float, ...]:
-    return tuple(training.cosine_lr(step, highest, lowest, warmup, total) for step in range(total))
-
-
-@functools.lru_cache(maxsize=64)
-def compare_mean_lr(highest: float, lowest: float, warmup: int, total: int) -> Comparison:
-    """The rise has a mean of max·(w + 1)/2w, the fall, the half cosine being odd about its middle, of (max + min)/2."""
-    quantity = _("mean learning rate")
-    value = (highest * (warmup + 1) / 2 + (total - warmup) * (highest + lowest) / 2) / total
-    formula = f"({warmup:,} + 1)/2 · {highest:g} + {total - warmup:,} · ({highest:g} + {lowest:g})/2, / {total:,}"
-    if not warmup:
-        value, formula = (highest + lowest) / 2, f"({highest:g} + {lowest:g})/2"
-    every = rates(highest, lowest, warmup, total)
-    measurement = Measurement(quantity, (math.fsum(every) / total,), "", replace(COUNTED, dtype="fp64"))
-    return Comparison(Prediction(quantity, value, "", formula), measurement)
-
-
-# Sweep
-
-_LRS = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
-_BATCHES = (1, 2, 4, 8, 16, 32)
-SWEPT = {"lr": _("learning rate"), "batch_size": _("batch size")}
-
-
-def swept() -> tuple[TrainConfig, str, tuple[float, ...], Any]:
-    """The sweep that is asked for, and its points once it has been run."""
-    from core.training.sweeps import sweep
-
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        setting = inputs.choice(_("Swept"), "sweep_setting", list(SWEPT), SWEPT.__getitem__)
-        optimizer = inputs.choice(_("Optimizer"), "sweep_optimizer", ["sgd", "momentum", "adam"])
-        steps = inputs.whole_number(_("Steps"), "sweep_steps", 100, 10, 1000, width=120)
-        lr = inputs.real_number(_("Learning rate"), "sweep_lr", 0.001, 1e-9, 1e3, step=0.001, format="%g", width=130)
-        config = TrainConfig(optimizer=optimizer, lr=lr, num_steps=steps)
-        values = _LRS if setting == "lr" else _BATCHES
-        points = jobs_view.button_and_progress(
-            "sweep_job", _("Sweep"), sweep, config, setting, values, on_progress=jobs.report
-        )
-    if points is not None and tuple(point.value for point in points) != values:
-        points = None
-    return config, setting, values, points
-
-
-def sweep_claim(setting: str, points: Any) -> tuple[Prediction, Comparison | None]:
-    """Which value ends lowest: nobody has a formula, so it is a bet."""
-    quantity = _("the best {setting}").format(setting=SWEPT[setting])
-    prediction = Prediction(quantity, None, "", f"sweep {setting}", unknown=_("no formula tells it: bet, then sweep"))
-    if points is None:
-        return prediction, None
-    best = min(points, key=lambda point: point.final_loss)
-    note = _("the lowest mean loss of the last tenth, of {n} runs").format(n=len(points))
-    conditions = Conditions("cpu", _("this machine"), "fp32", 1, 0, 1, notes=(note,))
-    return prediction, Comparison(prediction, Measurement(quantity, (best.value,), "", conditions))
-
-
-def sweep_chart(setting: str, points: Any) -> None:
-    """The loss at the end against the value, and what diverged."""
-    line = {_("loss at the end"): [(point.value, point.final_loss) for point in points]}
-    title = _("{setting} (log)").format(setting=SWEPT[setting])
-    training_charts.curves(line, title, _("loss at the end (log)"), True, title, height=230, log_x=True)
-    gone = ", ".join(f"{point.value:g}" for point in points if point.final_loss == float("inf"))
-    if gone:
-        st.caption(_("Diverged, so not on the chart: {values}.").format(values=gone))
-    if setting == "batch_size":
-        st.caption(_("Each saw the same number of rows: half the batch, twice the steps."))
 
 
 # Checkpoints
@@ -353,10 +209,11 @@ def inspect_upload() -> None:
 # Samples
 
 
-def sampled(config: TrainConfig | None, run_id: str) -> tuple[tuple[str, int, float, int], str | None]:
+def sampled(info: RunInfo) -> None:
     """What the run's last checkpoint writes after a prompt."""
-    from core.training.sample import sample_run
+    from core.training.sample import sample_text
 
+    st.markdown(_("**What the model writes**, from the run's last checkpoint, one token drawn after another:"))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         prompt = inputs.text(_("Prompt"), "sample_prompt", "def ", 200, width=300)
         count = inputs.whole_number(_("Tokens"), "sample_count", 300, 1, 2000, width=120)
@@ -364,11 +221,16 @@ def sampled(config: TrainConfig | None, run_id: str) -> tuple[tuple[str, int, fl
             _("Temperature"), "sample_temperature", 0.8, 0.0, 10.0, step=0.1, format="%g", width=130
         )
         seed = inputs.whole_number(_("Seed"), "sample_seed", 0, 0, 2**31, width=110)
-        values = (prompt, count, temperature, seed)
-        if config is None or config.task != "text":
-            st.info(_("In Run, start a run with the task “text”: what it has learned to write stands here."))
-            return values, None
+        path = str(runs.run_folder(info.id) / "checkpoint.pt")
         text = jobs_view.button_and_progress(
-            "sample_job", _("Write"), sample_run, run_id, prompt, count, temperature=temperature, seed=seed
-        )
-    return values, text
+            "sample_job", _("Write"), sample_text, info.config, path, prompt, count,
+            temperature=temperature, seed=seed, check=lambda: _check_there(path),
+        )  # fmt: skip
+    if text is not None:
+        st.code(text, language=None, wrap_lines=True)
+    cards.copy_as_python("sample", scripts.sample(info.config, prompt, count, temperature, seed))
+
+
+def _check_there(path: str) -> None:
+    if not Path(path).exists():
+        raise ValueError(_("the run has no checkpoint yet"))

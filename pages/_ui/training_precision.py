@@ -16,6 +16,7 @@ from pages._ui.charts import training as training_charts
 
 COUNTED = Conditions("cpu", _("counted"), "any", threads=1, warmup=0, trials=1)
 MAX_STEPS = 500
+TIMEOUT_SECONDS = 600.0
 TASKS = {
     _("regression, D=16"): TrainConfig(lr=0.001, optimizer="adamw", num_steps=1),
     _("text, D=64, 2 layers"): TrainConfig(
@@ -60,7 +61,13 @@ def compared() -> Compared:
         chosen = inputs.several(_("Precisions"), "prec_wanted", list(PRECISIONS), first)
         wanted = tuple(one for one in PRECISIONS if one in chosen or one == followed)
         runs = jobs_view.button_and_progress(
-            "prec_job", _("Train in each"), compare_precisions, config, wanted, on_progress=jobs.report
+            "prec_job",
+            _("Train in each"),
+            compare_precisions,
+            config,
+            wanted,
+            timeout=TIMEOUT_SECONDS,
+            on_progress=jobs.report,
         )
     prediction = predict_bytes(config, followed)
     runs = runs if runs and _same(runs, config, wanted) else ()
@@ -105,7 +112,7 @@ def precision_results(asked: Compared) -> None:
     log = asked.config.task == "regression"
     with left:
         title = _("loss (log)") if log else _("loss")
-        training_charts.curves(lines, _("step"), title, log, _("losses in each precision"), height=230)
+        training_charts.curves(lines, _("step"), title, log, _("losses in each precision"), height=170)
     rows = [
         (
             one.precision,
@@ -137,7 +144,7 @@ def underflow() -> tuple[TrainConfig, str, Prediction, Comparison | None, Any]:
         precision = inputs.select(_("Format"), "under_precision", list(LOST), LOST.__getitem__)
         config = config.replace(num_steps=steps, loss_scale_log2=power)
         found = jobs_view.button_and_progress(
-            "under_job", _("Look for zeros"), training_jobs.find_underflow, config, precision
+            "under_job", _("Look for zeros"), training_jobs.find_underflow, config, precision, timeout=TIMEOUT_SECONDS
         )
     quantity = _("share of gradients that become 0")
     unknown = _("it depends on how small they are: bet, then count. fp16's smallest number is 2⁻²⁴ = 6.0 × 10⁻⁸")
@@ -177,10 +184,15 @@ def weight_only() -> tuple[TrainConfig, str, Prediction, Comparison | None, Any]
     """The bytes of a trained Transformer in one format: predicted, and counted."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = inputs.select(_("Format"), "weights_format", list(BITS), default="int4")
-        steps = inputs.whole_number(_("Trained for steps"), "weights_steps", 150, 1, 2000, width=160)
+        steps = inputs.whole_number(_("Trained for steps"), "weights_steps", 60, 1, 2000, width=160)
         config = TASKS[list(TASKS)[1]].replace(lr=0.003, num_steps=steps)
         done = jobs_view.button_and_progress(
-            "weights_job", _("Train and round"), training_jobs.train_and_round, config, on_progress=jobs.report
+            "weights_job",
+            _("Train and round"),
+            training_jobs.train_and_round,
+            config,
+            timeout=TIMEOUT_SECONDS,
+            on_progress=jobs.report,
         )
     prediction = predict_weight_bytes(config, chosen)
     if done is None or done[0] != config:

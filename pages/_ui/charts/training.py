@@ -17,7 +17,7 @@ LOG_FLOOR = 1e-30
 
 def losses(lines: Mapping[str, Points], log: bool, num_steps: int, alt_text: str) -> None:
     """Losses of runs against the step: the first is the one that is spoken of, thick."""
-    curves(lines, _("step"), _("loss") if not log else _("loss (log)"), log, alt_text, height=215, last=num_steps)
+    curves(lines, _("step"), _("loss") if not log else _("loss (log)"), log, alt_text, height=195, last=num_steps)
 
 
 def curves(
@@ -46,7 +46,12 @@ def _draw_curves(
     )  # fmt: skip
     y_scale = alt.Scale(type="log", nice=False, padding=6) if log else alt.Scale(zero=False)
     axis = alt.Axis(format=".0e", tickCount=5) if log else alt.Axis(tickCount=5)
-    shown = alt.Legend(title=None, orient="top", columns=4, labelLimit=300) if legend and len(names) > 1 else None
+    columns = 5 if height > 130 else 2
+    shown = (
+        alt.Legend(title=None, orient="top", columns=columns, labelLimit=300, symbolType="stroke", symbolSize=300)
+        if legend and len(names) > 1
+        else None
+    )
     base = canvas().encode(
         x=alt.X("x:Q", title=x_title, scale=x_scale, axis=alt.Axis(tickCount=6)),
         y=alt.Y("y:Q", title=y_title, scale=y_scale, axis=axis),
@@ -82,8 +87,8 @@ def _draw_counts() -> Any:
         x=x, y=alt.Y("count:Q", title=y_title), tooltip=["window:O", "count:Q"]
     )  # fmt: skip
     rule = canvas().mark_rule(color=INK, strokeDash=[6, 4]).encode(y=alt.Y("expected:Q", title=y_title))
-    text = canvas().mark_text(dy=-6, color=PART_COLORS[4]).encode(x=x, y=alt.value(150), text="label:N")
-    return alt.layer(bars, rule, text).properties(height=160)
+    text = canvas().mark_text(dy=-6, color=PART_COLORS[4]).encode(x=x, y=alt.value(95), text="label:N")
+    return alt.layer(bars, rule, text).properties(height=105)
 
 
 def bars(values: Mapping[str, float], title: str, labels: Mapping[str, str], *, log: bool = False) -> None:

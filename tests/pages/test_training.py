@@ -1,0 +1,278 @@
+"""Training: a run from start to end on the page, each control's effect, and what every section says."""
+
+import math
+
+import pytest
+
+from core import jobs, training
+from core.training import BUGS, CHANGES, TrainConfig
+from pages._ui import training_hunt, training_more
+from tests.pages.helpers import choose, open_page, press, rows, text_of, value_of
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("NAPKIN_RUNS_DIR", str(tmp_path / "runs"))
+
+
+def at_section(section, **values):
+    app = choose(open_page("training"), "training_section", section)
+    for key, value in values.items():
+        choose(app, key, value)
+    return app
+
+
+def finish(app, key):
+    now = jobs.status(app.session_state[key])
+    while not now.finished:
+        now = jobs.wait(now.id, 20, now.version)
+    assert now.state == "done", now.error
+    app.run()
+
+
+def settle(app):
+    """Wait until the run of the address does not train, and show it."""
+    run_id = app.session_state["train_run"]
+    while (info := training.find_run(run_id)).active:
+        now = jobs.status(info.job_id)
+        jobs.wait(info.job_id, 0.2, now.version)
+    app.run()
+    return info
+
+
+def line(app, index=0, series="run"):
+    return {int(row["x"]): row["y"] for row in rows(app, index) if row["series"] == series}
+
+
+def short(**values):
+    return at_section("run", train_pace_regression="full", train_steps_regression=30, **values)
+
+
+def test_a_run_from_start_to_its_last_step():
+    app = short()
+    assert "press Start" in text_of(app)
+    press(app, "train_start")
+    info = settle(app)
+    assert info.state == "done"
+    expected = [record.loss for record in training.train(info.config)]
+    assert line(app) == dict(enumerate(expected))
+    assert f'title="{expected[-1]!r} "' in " ".join(one.proto.body for one in app.get("html"))
+    text = text_of(app)
+    assert "done: 30 of 30 steps" in text
+    assert "1,240" in text
+    assert "10.6 kFLOP  10.6 kFLOP  1.00×" in " ".join(text.split("\n")).replace("   ", "  ")
+    choose(app, "train_lr_regression", 0.002)
+    assert "the run below has other settings" in text_of(app)
+
+
+def test_pause_step_other_rate_resume():
+    app = at_section("run", train_pace_regression="steps", train_steps_regression=25)
+    press(app, "train_start")
+    press(app, "train_pause")
+    assert settle(app).state == "paused"
+    press(app, "train_reset")
+    press(app, "train_step")
+    assert settle(app).num_records == 1
+    choose(app, "train_lr_regression", 1e-5)
+    press(app, "train_lr")
+    press(app, "train_step")
+    assert settle(app).num_records == 2
+    records = training.read_records(app.session_state["train_run"])
+    assert [record.lr for record in records] == [0.001, 1e-5]
+    press(app, "train_resume")
+    press(app, "train_stop")
+    assert settle(app).state == "stopped"
+    assert not app.button(key="train_start").disabled
+
+
+def test_killed_and_resumed_the_curve_goes_on_as_if_nothing_had_happened():
+    app = at_section("run", train_pace_regression="slow", train_steps_regression=60)
+    press(app, "train_start")
+    run_id = app.session_state["train_run"]
+    while (info := training.find_run(run_id)).num_records < 25:
+        jobs.wait(info.job_id, 0.2, jobs.status(info.job_id).version)
+    press(app, "train_kill")
+    info = settle(app)
+    assert (info.state, info.checkpoint_step) == ("interrupted", 20)
+    assert "killed" in text_of(app)
+    press(app, "train_resume")
+    assert settle(app).state == "done"
+    assert line(app) == dict(enumerate(record.loss for record in training.train(info.config)))
+
+
+def test_the_page_finds_its_run_and_lays_earlier_ones_over_it():
+    first = training.start(TrainConfig(num_steps=12))
+    second = training.start(TrainConfig(num_steps=12, lr=0.002))
+    for run_id in (first, second):
+        while training.find_run(run_id).active:
+            info = training.find_run(run_id)
+            jobs.wait(info.job_id, 0.2, jobs.status(info.job_id).version)
+    app = open_page("training", train_run=second)
+    assert "done: 12 of 12 steps" in text_of(app)
+    assert line(app, series="#1") == dict(enumerate(r.loss for r in training.read_records(first)))
+    assert "sgd · lr 0.002 · B 4 · D 16×2 · seed 0" in text_of(app)
+    choose(app, "train_earlier", False)
+    assert not line(app, series="#1")
+    assert line(app)
+    gone = open_page("training", train_run="20200101-000000-00000000")
+    assert "there is no run" in gone.info[0].value
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "field"),
+    [("train_size_regression", "DeepNetwork D=16, 3 layers", "model"), ("train_opt_regression", "adam", "optimizer"),
+     ("train_lr_regression", 0.5, "lr"), ("train_batch_regression", 8, "batch_size"), ("train_seed", 3, "seed"),
+     ("train_schedule", "cosine", "schedule"), ("train_precision", "bf16", "precision"),
+     ("train_clip", 1.0, "max_grad_norm"), ("train_steps_regression", 7, "num_steps")],
+)  # fmt: skip
+def test_each_setting_reaches_the_run(key, value, field):
+    app = at_section("run", train_pace_regression="full", **{key: value})
+    press(app, "train_start")
+    config = training.find_run(app.session_state["train_run"]).config
+    assert getattr(config, field) != getattr(TrainConfig(num_steps=200), field)
+    settle(app)
+    assert not app.exception
+
+
+def test_the_smallest_transformer_and_what_it_writes():
+    app = at_section("run", train_task="text", train_steps_text=3, train_batch_text=2, train_context=8)
+    press(app, "train_start")
+    info = settle(app)
+    assert (info.config.task, info.config.context_length, info.state) == ("text", 8, "done")
+    assert "5.55 nats" in text_of(app)
+    choose(app, "sample_count", 5)
+    press(app, "sample_job_start")
+    finish(app, "sample_job")
+    assert app.code[0].value.startswith("def ")
+
+
+def test_a_diverged_run_says_so():
+    app = short(train_lr_regression=1.0)
+    press(app, "train_start")
+    settle(app)
+    assert "the run diverged" in text_of(app)
+    assert all(math.isfinite(row["y"]) for row in rows(app, 0))
+
+
+@pytest.mark.parametrize("loop", "ABCDEF")
+def test_each_loop_has_its_bug(loop):
+    app = at_section("hunt", hunt_loop=loop)
+    press(app, "hunt_job_start")
+    finish(app, "hunt_job")
+    bug = BUGS[training_hunt._SECRET["ABCDEF".index(loop)]]
+    for named in BUGS:
+        choose(app, "hunt_answer", named)
+        assert bool(app.success) == (named == bug)
+        assert bool(app.warning) == (named != bug)
+    assert sorted(training_hunt._SECRET) == list(range(len(BUGS)))
+    assert set(training_hunt.EXPLAINED) == set(BUGS)
+
+
+def test_every_window_is_drawn_unless_randint_stops_short():
+    app = at_section("data", data_batches=200)
+    counts = {row["window"]: row["count"] for row in rows(app)}
+    assert sum(counts.values()) == 400
+    assert set(counts) == set(range(15))
+    assert all(counts.values())
+    assert value_of(app, "measured") == "15"
+    choose(app, "data_short", True)
+    assert [row["window"] for row in rows(app) if not row["count"]] == [14]
+    assert value_of(app, "measured") == "14"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("data_text", "abcdefghijkl"), ("data_batch", 3), ("data_context", 5), ("data_batches", 7), ("data_seed", 1)],
+)
+def test_each_control_of_data(key, value):
+    app = at_section("data")
+    before = rows(app)
+    choose(app, key, value)
+    assert rows(app) != before
+    assert not app.error
+
+
+def test_a_text_too_short_is_refused_in_words():
+    app = at_section("data", data_text="abc")
+    assert "needs at least 5 tokens" in app.warning[0].value
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_the_steps_that_differ_are_those_predicted(change, optimizer):
+    config = TrainConfig(optimizer=optimizer, lr=0.01 if optimizer == "adam" else 0.001, num_steps=training_more.STEPS)
+    predicted = training_more.predict_differences(config, change).value
+    twice = training.repeat_run(config, change)
+    if predicted is not None:
+        assert sum(a.hex() != b.hex() for a, b in zip(twice.first, twice.second, strict=True)) == predicted
+
+
+def test_seeds_on_the_page():
+    app = at_section("seeds", seeds_change="resumed without the data position")
+    press(app, "seeds_job_start")
+    finish(app, "seeds_job")
+    assert value_of(app) == value_of(app, "measured") == "20"
+    assert "They part at step **20**" in text_of(app)
+    choose(app, "seeds_change", "another seed")
+    assert "press Run twice" in text_of(app)
+
+
+def test_the_mean_of_the_cosine():
+    app = at_section("schedule", cosine_warmup=10, cosine_total=50)
+    assert value_of(app, "ratio") == "1.00×"
+    drawn = [row["y"] for row in rows(app)]
+    assert drawn == [training.cosine_lr(step, 0.001, 0.0001, 10, 50) for step in range(50)]
+    choose(app, "cosine_min", 0.01)
+    assert "min_lr must be at most max_lr" in app.warning[0].value
+    choose(app, "cosine_min", 0.0)
+    choose(app, "cosine_warmup", 49)
+    assert "the rise must end before the last step" in app.warning[0].value
+    choose(app, "cosine_warmup", 0)
+    assert value_of(app) == "0.000500"
+
+
+def test_a_sweep_says_who_diverged():
+    app = at_section("sweep", sweep_steps=40)
+    press(app, "sweep_job_start")
+    finish(app, "sweep_job")
+    assert "Diverged, so not on the chart: 0.01, 0.03." in text_of(app)
+    shown = {row["x"]: row["y"] for row in rows(app)}
+    assert value_of(app, "measured") == f"{min(shown, key=shown.get):.5f}"
+    choose(app, "sweep_setting", "batch_size")
+    assert "press Sweep" in text_of(app)
+
+
+def test_a_checkpoint_is_weighed():
+    app = short()
+    press(app, "train_start")
+    settle(app)
+    choose(app, "training_section", "checkpoints")
+    assert value_of(app).endswith("kB")
+    assert 0.9 < float(value_of(app, "ratio").rstrip("×")) < 1.1
+
+
+def test_the_command_for_several_devices():
+    app = at_section("devices", devices_n=8, devices_machines=2, devices_how="fsdp")
+    assert "--nnodes 2" in app.code[-1].value
+    assert "--nproc-per-node 8" in app.code[-1].value
+    assert "the page runs 2 processes" in app.warning[0].value
+    assert app.button(key="devices_job_start").disabled
+
+
+def test_two_processes_send_what_was_predicted():
+    app = at_section("devices")
+    press(app, "devices_job_start")
+    finish(app, "devices_job")
+    assert value_of(app) == "65.8 kB"
+    assert 0.9 < float(value_of(app, "ratio").rstrip("×")) < 1.5
+
+
+def test_predict_first_hides_every_answer():
+    app = choose(open_page("training"), "predict_first", True)
+    for section in ("run", "data", "seeds", "schedule", "sweep", "checkpoints", "devices"):
+        choose(app, "training_section", section)
+        assert not any("np-box np-" in element.proto.body for element in app.get("html"))
+        assert not app.get("vega_lite_chart")
+    choose(app, "training_section", "data")
+    choose(app, "np_guess_windows", "15")
+    assert "You guessed 15" in text_of(app)
