@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
+WORKERS ?= 2
 
 .PHONY: run dev test lint bench format clean
 
@@ -14,7 +15,7 @@ dev: .venv/runtime
 
 test: lint
 	$(BIN)/python -m tests.browser.chromium
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 lint: .venv/development
 	$(BIN)/ruff check .
