@@ -68,12 +68,12 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> int:
     """
     with replacing(path) as file:
         write(file)
-    return path.stat().st_size
+        return file.tell()  # once it has its name, another process may take it away
 
 
-def remove_parts(folder: Path) -> None:
-    """Delete what writers that were killed have left half written."""
-    for part in folder.glob(".*.part"):
+def remove_parts(path: Path) -> None:
+    """Delete what writers of this file that were killed have left half written. Only for who alone writes it."""
+    for part in path.parent.glob(f".{path.name}.*.part"):
         with contextlib.suppress(OSError):
             part.unlink()
 

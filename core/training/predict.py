@@ -11,12 +11,14 @@ from core import units
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term, spread_sample
 from core.flops.explain import Peak
 from core.hardware import available_cores, device_name_of
+from core.optimizers.registry import OPTIMIZERS
 from core.training.config import TrainConfig
 from core.training.data import BYTE_VOCAB
 from core.training.records import StepRecord
 from core.words import _
 
 if TYPE_CHECKING:
+    from core.memory.config import StepConfig
     from core.training.runs import RunInfo
 
 EMBEDDING_STD = 0.02  # core.models.Embedding's
@@ -161,6 +163,33 @@ def remaining_seconds(info: RunInfo, records: Sequence[StepRecord]) -> float | N
         return None
     left = info.config.num_steps - info.num_records
     return left * statistics.median(record.step_seconds for record in records[-KEPT_SAMPLES:])
+
+
+def memory_step(config: TrainConfig) -> StepConfig | None:
+    """The run's update as ``core.memory`` accounts for it, to predict its memory; None for what it does not cover.
+
+    >>> step = memory_step(TrainConfig(task="text", batch_size=8, num_accumulation_steps=2, optimizer="adamw"))
+    >>> step.batch_size, step.accumulation_steps, step.seq_len, step.precision
+    (4, 2, 64, 'fp32')
+    >>> memory_step(TrainConfig()) is None
+    True
+    """
+    from core.memory.config import StepConfig
+
+    precision = {"fp32": "fp32", "bf16 autocast": "autocast", "bf16": "bf16"}.get(config.precision)
+    if config.task != "text" or precision is None or config.optimizer not in OPTIMIZERS:
+        return None
+    if config.implementation == "torch" and config.optimizer not in ("adam", "adamw"):
+        return None
+    return StepConfig(
+        config.transformer(),
+        batch_size=config.batch_size // config.num_accumulation_steps,
+        seq_len=config.context_length,
+        precision=precision,
+        accumulation_steps=config.num_accumulation_steps,
+        optimizer=config.optimizer,
+        optimizer_implementation="napkin" if config.implementation == "napkin" else "for-loop",
+    )
 
 
 def _warm(records: Sequence[StepRecord]) -> Sequence[StepRecord]:

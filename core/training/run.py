@@ -16,6 +16,7 @@ from core.checks import whole_number
 from core.jobs.limits import Limits
 from core.training import runs
 from core.training.config import MAX_STEPS, TrainConfig
+from core.training.folders import remove_parts
 from core.training.records import StepRecord, cut_lines, last_record, to_line
 from core.words import _
 
@@ -110,7 +111,7 @@ def train_in_folder(folder: str, steps: int | None = None, *, max_seconds: float
     state = runs.read_state(path)
     if runs.is_alive(state.owner) and state.owner != runs.this_process():
         raise ValueError(_("this run is trained by another process already"))
-    runs.clear_leftovers(path)
+    remove_parts(path / CHECKPOINT)
     runs.change_state(path, state="running", message="", owner=runs.this_process())
     try:
         ended, message = _Run(path, steps, max_seconds).go()

@@ -22,7 +22,7 @@ from core import jobs, units
 from core.checks import one_of, positive_number
 from core.optimizers.registry import OPTIMIZERS
 from core.training.config import TrainConfig
-from core.training.folders import cache_folder, remove_parts, write_atomically
+from core.training.folders import cache_folder, write_atomically
 from core.training.records import StepRecord, last_record, read_lines
 from core.words import _
 
@@ -275,9 +275,3 @@ def _make_room(need: int) -> None:
                 continue
         shutil.rmtree(path, ignore_errors=True)
         del sizes[path]
-
-
-def clear_leftovers(folder: Path) -> None:
-    """Delete what a killed writer left half written."""
-    remove_parts(folder)
-    remove_parts(folder / "commands")

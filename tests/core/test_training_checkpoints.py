@@ -402,4 +402,4 @@ def test_killed_at_a_random_step_and_resumed_the_losses_are_the_same_to_the_bit(
     assert [record["step"] for record in resumed] == list(range(300))
     assert [record["loss"] for record in resumed] == expected
     assert training.find_run(run_id).state == "done"
-    assert not list(folder.glob(".*.part"))
+    assert not list(folder.glob(".checkpoint*.part"))
