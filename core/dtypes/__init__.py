@@ -29,7 +29,16 @@ from core.dtypes.device import (
     measure_move,
     predict_move,
 )
-from core.dtypes.exact import MAX_CHARS, Exact, decimal_text, fraction_text, power_of_two, read, scientific_text
+from core.dtypes.exact import (
+    MAX_CHARS,
+    Exact,
+    decimal_text,
+    fraction_text,
+    power_of_ten,
+    power_of_two,
+    read,
+    scientific_text,
+)
 from core.dtypes.formats import (
     FLOATS,
     FORMATS,
@@ -186,6 +195,7 @@ __all__ = [
     "number_lines",
     "pack",
     "parse_shape",
+    "power_of_ten",
     "power_of_two",
     "power_text",
     "predict_move",

@@ -20,7 +20,7 @@ MAX_PLACES = 1200  # the smallest number of any format here, 2^-1074, has 1,074 
 
 _DECIMAL = re.compile(r"([0-9][0-9_]*)?(?:\.([0-9_]*))?(?:[eE]([+-]?[0-9]+))?")
 _HEX = re.compile(r"0[xX]([0-9a-fA-F]*)(?:\.([0-9a-fA-F]*))?[pP]([+-]?[0-9]+)")
-_POWER = re.compile(r"(?:(.+?)[*×x·])?(2|10)(?:\^|\*\*)\(?([+-]?[0-9]+)\)?")
+_POWER = re.compile(r"(?:(.+?)[*×x·])?(2|10)(?:\^|\*\*)(?:\(([+-]?[0-9]+)\)|([+-]?[0-9]+))")
 
 
 @dataclass(frozen=True)
@@ -119,18 +119,22 @@ def _magnitude(body: str) -> Exact | None:
         return _scaled(int(whole + part, 16), 2, _exponent(hexadecimal[3]) - 4 * len(part), MAX_BINARY_EXPONENT)
     if body.count("/") == 1:
         above, below = (_decimal(one) for one in body.split("/"))
-        if above is None or below is None or "finite" not in (above.kind, below.kind) or below.magnitude == 0:
+        if above is None or below is None:
             return None
         if above.kind != "finite" or below.kind != "finite":
-            return None
+            raise _too_extreme(body)
+        if not below.magnitude:
+            raise ValueError(_("{text} divides by 0; write inf or nan for those").format(text=_shown(repr(body))))
         return _within(False, above.magnitude / below.magnitude)
     power = _POWER.fullmatch(body)
     if power is not None:
         factor = Exact("finite", False, Fraction(1)) if power[1] is None else _decimal(power[1])
-        if factor is None or factor.kind != "finite":
+        if factor is None:
             return None
+        if factor.kind != "finite":
+            raise _too_extreme(body)
         base, limit = int(power[2]), MAX_BINARY_EXPONENT if power[2] == "2" else MAX_DECIMAL_EXPONENT
-        scaled = _scaled(factor.magnitude.numerator, base, _exponent(power[3]), limit)
+        scaled = _scaled(factor.magnitude.numerator, base, _exponent(power[3] or power[4]), limit)
         return scaled if scaled.kind != "finite" else _within(False, scaled.magnitude / factor.magnitude.denominator)
     return _decimal(body)
 
@@ -169,8 +173,17 @@ def _within(negative: bool, magnitude: Fraction) -> Exact:
     return Exact("finite", negative, magnitude)
 
 
+def _shown(received: str) -> str:
+    return received if len(received) <= 42 else received[:38] + "…" + received[0]
+
+
+def _too_extreme(body: str) -> ValueError:
+    message = _("a part of {text} lies beyond every format; write the number as one decimal, for example 1e400")
+    return ValueError(message.format(text=_shown(repr(body))))
+
+
 def _wrong(received: str) -> ValueError:
-    received = received if len(received) <= 42 else received[:38] + "…" + received[0]
+    received = _shown(received)
     message = _("{received} is not a number; write for example 0.1, 1e-8, 1/3, 0x1.8p3, 2^-25, inf or nan")
     return ValueError(message.format(received=received))
 
@@ -214,6 +227,15 @@ def power_of_two(exponent: int) -> str:
     ('2⁻²⁴', '2¹⁵')
     """
     return "2" + str(exponent).translate(_SUPERSCRIPT)
+
+
+def power_of_ten(exponent: int) -> str:
+    """A power of ten as it is written.
+
+    >>> power_of_ten(-400)
+    '10⁻⁴⁰⁰'
+    """
+    return "10" + str(exponent).translate(_SUPERSCRIPT)
 
 
 def fraction_text(value: Fraction) -> str:

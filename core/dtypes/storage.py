@@ -17,6 +17,7 @@ STORED = ("fp64", "fp32", "bf16", "fp16", "e4m3fn", "e5m2", "e2m1", "int64", "in
 MAX_DIMS = 8
 MAX_DIM = 2**40
 MAX_ELEMENTS = 2**62  # torch counts elements in 64 bits with a sign
+MAX_BYTES = 2**63 - 1
 MAX_SHAPE_CHARS = 80
 MAX_MEASURED_BYTES = 2**26  # larger ones are measured on torch's device "meta", which allocates nothing
 LECTURE = _("CS336 lecture 2, §4.2")
@@ -57,24 +58,25 @@ def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
     """
     whole_number(_("the number of dimensions"), len(shape), 0, MAX_DIMS)
     sizes = tuple(whole_number(_("a dimension"), size, 0, MAX_DIM) for size in shape)
-    if math.prod(sizes) > MAX_ELEMENTS:
+    count = math.prod(size or 1 for size in sizes)  # strides are counted as if a size of 0 were 1
+    if count > MAX_ELEMENTS:
         message = _("a tensor has at most 2^62 elements; this shape has {count}")
-        raise ValueError(message.format(count=units.significant(float(math.prod(sizes)))))
+        raise ValueError(message.format(count=units.significant(float(count))))
     return sizes
 
 
 def tensor_bytes(shape: Sequence[int], dtype: str = "fp32") -> int:
-    """numel × element size; e2m1 is packed, two to a byte.
+    """numel × element size; e2m1 is packed, two to a byte. ValueError for more bytes than torch can count, 2^63 - 1.
 
     >>> tensor_bytes((4, 8)), tensor_bytes((49152, 12288)), tensor_bytes((3, 3), "e2m1"), tensor_bytes((), "bf16")
     (128, 2415919104, 5, 2)
     """
     fmt = FORMATS[one_of("dtype", dtype, STORED)]
-    return (
-        math.ceil(math.prod(check_shape(shape)) * fmt.item_bits / 8)
-        if fmt.item_bits < 8
-        else (math.prod(check_shape(shape)) * fmt.item_bits // 8)
-    )
+    count = -(-math.prod(check_shape(shape)) * fmt.item_bits // 8)
+    if count > MAX_BYTES:
+        message = _("a tensor has fewer than 2^63 bytes; {shape} in {dtype} has {size}")
+        raise ValueError(message.format(shape=tuple(shape), dtype=fmt.label, size=units.significant(float(count))))
+    return count
 
 
 def in_every_unit(count: int) -> dict[str, str]:

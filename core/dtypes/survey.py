@@ -28,7 +28,8 @@ class Rounded:
 
     ``decoded`` is None where the format has no code for it (NaN in a format without one). ``error`` is what it became
     minus the value; ``error_ulps`` is its size in the format's spacing at the value, ``relative_error`` its size over
-    the value's. They are None where there is no number on one of the two sides, the relative error also for 0.
+    the value's (infinite where it is beyond fp64). They are None where there is no number on one of the two sides, the
+    relative error also for 0.
     """
 
     fmt: Format
@@ -63,7 +64,7 @@ def _rounded(exact: Exact, fmt: Format) -> Rounded:
     error = decoded.value - exact.value
     ulp = spacing(exact, fmt)
     assert ulp is not None
-    relative = float(abs(error) / exact.magnitude) if exact.magnitude else None
+    relative = float(read(abs(error) / exact.magnitude)) if exact.magnitude else None
     return Rounded(fmt, decoded, error, abs(error) / ulp, relative, note)
 
 
@@ -228,7 +229,13 @@ def compare_relative_error(value: object, fmt: Format | str) -> tuple[Prediction
             None,
             _("torch gives {value}: there is no relative error").format(value=_plain(float(cast.decoded))),
         )
-    measured = float(abs(cast.decoded.value - exact.value) / exact.magnitude)
+    measured = float(read(abs(cast.decoded.value - exact.value) / exact.magnitude))
+    if math.isinf(measured):
+        return (
+            prediction,
+            None,
+            _("torch gives {value}: an error beyond fp64").format(value=_plain(float(cast.decoded))),
+        )
     name = _("nearer than half a spacing")
     if exact.magnitude < two_to(fmt.min_exponent):
         name = _("below the normal range")

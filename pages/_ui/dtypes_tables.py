@@ -16,6 +16,7 @@ from pages._ui import tables
 
 SHOWN_DIGITS = 60
 SHOWN_RESULT = 24
+FP64_POWER = 300  # of ten: a little less than the largest number of fp64
 
 
 def facts(typed: dtypes.Typed) -> None:
@@ -35,7 +36,7 @@ def facts(typed: dtypes.Typed) -> None:
     (rounded,) = dtypes.survey(typed.exact, [fmt])
     if rounded.error is not None and rounded.error_ulps is not None:
         off = _("{ulps} ULP, relative {relative}").format(
-            ulps=units.significant(float(rounded.error_ulps)), relative=_relative(rounded.relative_error)
+            ulps=_figure(rounded.error_ulps), relative=_relative(typed, rounded)
         )
         rows.append((_("off by"), f"{off} ({rounded.note})", dtypes.fraction_text(rounded.error)))
     body = "".join(
@@ -68,8 +69,16 @@ def _exactly(one: Decoded) -> tuple[str, str]:
     return exact if len(exact) <= SHOWN_DIGITS else exact[:SHOWN_DIGITS] + "…", exact
 
 
-def _relative(relative: float | None) -> str:
-    return "—" if relative is None else units.significant(relative)
+def _relative(typed: dtypes.Typed, one: dtypes.Rounded) -> str:
+    return "—" if one.error is None or not typed.exact.magnitude else _figure(abs(one.error) / typed.exact.magnitude)
+
+
+def _figure(value: Fraction) -> str:
+    """Three significant digits, of numbers beyond fp64 too: a number far outside a format is off by any factor."""
+    mantissa, _e, power = dtypes.scientific_text(value, 3).partition("e")
+    if abs(int(power or "0")) < FP64_POWER:
+        return units.significant(float(value))
+    return f"{mantissa} × {dtypes.power_of_ten(int(power))}"
 
 
 def survey_table(typed: dtypes.Typed, rounded: Sequence[dtypes.Rounded]) -> None:
@@ -77,8 +86,8 @@ def survey_table(typed: dtypes.Typed, rounded: Sequence[dtypes.Rounded]) -> None
     rows = []
     for one in rounded:
         value, exact = ("—", "") if one.decoded is None else (_short(one.decoded), _exact_text(one.decoded))
-        ulps = "—" if one.error_ulps is None else units.significant(float(one.error_ulps))
-        rows.append([(one.fmt.label, ""), (value, exact), (ulps, ""), (_relative(one.relative_error), ""),
+        ulps = "—" if one.error_ulps is None else _figure(one.error_ulps)
+        rows.append([(one.fmt.label, ""), (value, exact), (ulps, ""), (_relative(typed, one), ""),
                      (one.note + _other_library(typed, one), "")])  # fmt: skip
     head = (_("format"), _("becomes"), _("off, ULP"), _("relative"), "")
     tables.show(head, rows, _("the number in each format"), dense=True)

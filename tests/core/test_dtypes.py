@@ -362,3 +362,36 @@ def test_bits_and_rounding_need_no_torch():
     script = "import sys; from core import dtypes; dtypes.survey('0.1'); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("text", ["2**(3", "2^3)", "(2^3)", "2^()", "10^(-3"])
+def test_half_a_pair_of_parentheses_is_no_number(text):
+    with pytest.raises(ValueError, match="is not a number"):
+        dtypes.read(text)
+    assert dtypes.read("2**(3)").value == dtypes.read("2^3").value == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("1e2500/3", "beyond every format"), ("1/1e2500", "beyond every format"), ("1e2500*2^3", "beyond every format"),
+        ("1/0", "divides by 0"), ("-0/0", "divides by 0"), ("1e999999999/0", "beyond every format"),
+    ],
+)  # fmt: skip
+def test_a_fraction_that_cannot_be_says_why(text, why):
+    with pytest.raises(ValueError, match=why):
+        dtypes.read(text)
+
+
+@pytest.mark.parametrize("text", ["2^-6000", "1e400", "-1e400", "1e-400", "1e999/3", "1/1" + "0" * 1000])
+@pytest.mark.parametrize("name", [*dtypes.FLOATS, *dtypes.INTEGERS])
+def test_errors_of_numbers_beyond_fp64_are_exact_or_infinite(text, name):
+    (one,) = dtypes.survey(text, [name])
+    exact = dtypes.read(text).value
+    if one.error is None:
+        assert one.relative_error is None
+    else:
+        relative = abs(one.error / exact)
+        assert one.relative_error == (math.inf if relative > 10**309 else pytest.approx(float(relative)))
+    _prediction, comparison, why = dtypes.compare_relative_error(text, name)
+    assert comparison is not None or why or name in dtypes.INTEGERS

@@ -187,3 +187,17 @@ def test_memory_and_moves_on_a_gpu():
         assert comparison.unexplained == 0
     (*_updates, run) = jobs.run(dtypes.measure_move, 2**24, "cuda:0", **arguments)
     assert 0.2 < dtypes.compare_move(run).ratio < 50
+
+
+@pytest.mark.parametrize("dtype", dtypes.STORED)
+def test_the_largest_tensors_are_measured_or_refused(dtype):
+    bits = dtypes.FORMATS[dtype].item_bits
+    most = (2**63 - 1) * 8 // bits >> 40
+    for shape in [(2**40, min(most, 2**22)), (0, 2**40, 2**22), (2**40, 0, 2**22)]:
+        comparison = dtypes.compare_tensor_bytes(shape, dtype)
+        assert comparison.measurement.value == comparison.prediction.value
+    with pytest.raises(ValueError, match=r"at most 2\^62 elements"):
+        dtypes.compare_tensor_bytes((0, 2**40, 2**40), dtype)
+    if bits >= 16:
+        with pytest.raises(ValueError, match=r"fewer than 2\^63 bytes"):
+            dtypes.compare_tensor_bytes((2**40, 2**22), dtype)

@@ -303,3 +303,19 @@ def test_a_forged_value_falls_back_with_a_note(key, bad):
     app = open_page("dtypes", **{key: bad, "dtypes_section": "Whole page"} if key != "dtypes_section" else {key: bad})
     assert any(bad[:40] in note.value for note in app.info)
     assert not app.error
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "errors"),
+    [
+        ("1e400", "fp8 e4m3fn", "448 3.12 × 10³⁹⁸ 1.00 saturates"),
+        ("-1e400", "fp8 e4m3fn", "−448 3.12 × 10³⁹⁸ 1.00 saturates"),
+        ("2^-6000", "fp8 e8m0fnu", "5.8775 × 10⁻³⁹ 1.00 8.9 × 10¹⁷⁶⁷ rounded"),
+        ("1e-100", "fp8 e8m0fnu", "5.8775 × 10⁻³⁹ 1.00 5.88 × 10⁶¹ rounded"),
+    ],
+)
+def test_numbers_beyond_fp64_have_their_errors(number, name, errors):
+    app = open_page("dtypes", dt_number=number, dt_format=name, dtypes_section="Whole page")
+    assert "This section failed" not in text_of(app)
+    table = " ".join(text_of(app).partition("becomes")[2].split())
+    assert f"{name} {errors}" in table

@@ -29,7 +29,7 @@ def relative_errors(rounded: Sequence[Rounded]) -> None:
         if not one.fmt.integer:
             worst = float(one.fmt.epsilon / 2)
             rows.append({"format": one.fmt.label, "error": worst, "kind": "worst", "label": _("at most ε/2")})
-        if one.relative_error:
+        if one.relative_error and math.isfinite(one.relative_error):
             error = max(one.relative_error, SMALLEST_ERROR)
             rows.append({"format": one.fmt.label, "error": error, "kind": "actual", "label": one.note})
     words = "; ".join(
@@ -51,7 +51,9 @@ def _draw_relative_errors(count: int) -> Any:
         tooltip=["format:N", "label:N", alt.Tooltip("error:Q", format=".3e")],
     )  # fmt: skip
     worst = base.transform_filter(alt.datum.kind == "worst").mark_point(size=80, strokeWidth=1.5, color=CLAIM)
-    actual = base.transform_filter(alt.datum.kind == "actual").mark_point(size=60, filled=True, color=CLAIM, opacity=1)
+    actual = base.transform_filter(alt.datum.kind == "actual").mark_point(
+        size=60, filled=True, color=CLAIM, opacity=1, clip=True
+    )
     return alt.layer(worst, actual).properties(height=21 * count)
 
 
