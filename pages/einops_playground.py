@@ -115,7 +115,9 @@ def annotations() -> None:
     example = named_dims.annotated_example(name)
     shapes = einops_packing.example_shapes(example)
     st.code(example.source, language="python")
-    einops_packing.calls(named_dims.check_annotations(name, shapes), shapes)
+    checked = named_dims.check_annotations(name, shapes)
+    if einops_packing.guessed(name, shapes, checked):
+        einops_packing.calls(checked, shapes)
 
 
 frame.page("einops_playground", _("Einops"), [transform, einsum, storage, reduction, order, packing, annotations])

@@ -120,8 +120,8 @@ def _call(function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Call
         return Call(tuple(function(*tensors).shape), "")
     except jaxtyping.TypeCheckError as refused:
         return Call(None, _trimmed(str(refused)))
-    except RuntimeError as refused:  # torch's own, where the shapes fit no operation
-        return Call(None, f"RuntimeError: {refused}")
+    except (RuntimeError, IndexError) as refused:  # torch's own, where the shapes fit no operation
+        return Call(None, f"{type(refused).__name__}: {refused}")
 
 
 def _trimmed(message: str) -> str:

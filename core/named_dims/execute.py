@@ -13,7 +13,7 @@ from core.named_dims.contraction import OPERAND_NAMES
 from core.named_dims.explain import Explanation
 from core.named_dims.parse import MAX_PATTERN_CHARS
 from core.named_dims.plan import run
-from core.named_dims.sizes import MAX_DIMS, Shape
+from core.named_dims.sizes import MAX_DIMS, MAX_ELEMENTS, Shape
 from core.words import _
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def einops_says(operation: str, pattern: str, shapes: Sequence[Shape], sizes: Ma
     """einops' own message about an operation, in its words; empty where it accepts it.
 
     It is asked with tensors that hold nothing (torch's meta device), and not asked about what is too long to read.
+    Small reductions and einsums run: the meta device loads seconds' worth of modules at the first of them.
 
     >>> einops_says("rearrange", "a b -> a", [(2, 3)], {}).splitlines()[-1]
     " Identifiers only on one side of expression (should be on both): {'b'}"
@@ -108,7 +109,9 @@ def einops_says(operation: str, pattern: str, shapes: Sequence[Shape], sizes: Ma
     if len(pattern) > MAX_PATTERN_CHARS or any(len(shape) > MAX_DIMS for shape in shapes):
         return _("einops was not asked: that is too long to be read")
     try:
-        tensors = [torch.empty(shape, dtype=torch.float32, device="meta") for shape in shapes]
+        small = math.prod(max(1, size) for shape in shapes for size in shape) <= MAX_ELEMENTS
+        device = "cpu" if small and operation not in ("rearrange", "repeat") else "meta"
+        tensors = [torch.zeros(shape, dtype=torch.float32, device=device) for shape in shapes]
         if operation != "einsum" and len(tensors) != 1:
             return _("einops was not asked: this operation takes one tensor")
         call_einops(operation, pattern, tensors, sizes)

@@ -26,7 +26,7 @@ def read_shapes(text: str, most: int = MAX_OPERANDS, *, minus_one: bool = False)
         parts = [found[1] for found in _SHAPES.finditer(text)]
         if _SHAPES.sub("", text).strip() or not parts:
             raise ValueError(
-                _("{text} is not a list of shapes; write for example (2, 3), (3, 4)").format(text=repr(text))
+                _("{text} is not a list of shapes; write for example (2, 3), (3, 4)").format(text=repr(text[:40]))
             )
     else:
         parts = text.split(";")
@@ -67,6 +67,8 @@ def _checked(text: str, name: str, example: str) -> str:
 
 def _read_shape(text: str, minus_one: bool) -> Shape:
     words = re.sub(r"[,×*x]", " ", text).split()
+    if text.strip() and not words:
+        raise ValueError(_("{text} is no shape; write for example (2, 3), or ()").format(text=repr(text.strip()[:40])))
     if len(words) > MAX_DIMS:
         raise ValueError(
             _("a shape has {n:,} dimensions; at most {most} are shown").format(n=len(words), most=MAX_DIMS)

@@ -14,6 +14,7 @@ from pages._ui.einops_cells import shape_text
 from pages._ui.scripts import einops_playground as scripts
 
 Shape = tuple[int, ...]
+REFUSERS = {"nobody": _("nobody"), "checker": _("the checker alone"), "torch": _("torch itself")}
 EXAMPLE_LABELS = {"loss": _("loss"), "scores": _("scores (lecture)"), "bias": _("bias")}
 
 
@@ -93,6 +94,32 @@ def example_shapes(example: Example) -> tuple[Shape, ...]:
         text = inputs.text(label, key, wrong, named_dims.MAX_TEXT_CHARS)
         inputs.presets({_("as annotated"): {key: right}, _("not as annotated"): {key: wrong}})
     return named_dims.read_shapes(text)
+
+
+def guessed(name: str, shapes: tuple[Shape, ...], checked: named_dims.Checked) -> bool:
+    """Whether the calls may be shown; with *Predict first*, ask who refuses, and afterwards say what was right."""
+    if not inputs.predict_first():
+        return True
+    guesses: dict[str, str] = st.session_state.setdefault("_en_refusers", {})
+    identity = f"{name}|{shapes}"
+    if identity in guesses:
+        said, truth = guesses[identity], _refuser(checked)
+        if said:
+            verdict = _("right") if said == truth else _("it is: {truth}").format(truth=REFUSERS[truth])
+            st.markdown(_("**You said {said}: {verdict}.**").format(said=REFUSERS[said], verdict=verdict))
+        return True
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(_("Who will refuse these shapes?"), width="content")
+        for said, label in (*REFUSERS.items(), ("", _("Show"))):
+            key = f"en_refuser_{said or 'show'}"
+            st.button(label, key=key, on_click=guesses.__setitem__, args=(identity, said))
+    return False
+
+
+def _refuser(checked: named_dims.Checked) -> str:
+    if checked.annotated_only.shape is None:
+        return "torch"
+    return "nobody" if checked.with_checker.shape is not None else "checker"
 
 
 def calls(checked: named_dims.Checked, shapes: tuple[Shape, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TypeVar
@@ -18,6 +19,7 @@ from pages._ui.einops_cells import axes_text, shape_text
 
 Shape = tuple[int, ...]
 T = TypeVar("T")
+_MARKS = re.compile(r"[\\`*_{}\[\]<>()#+!|$:~-]")
 
 ONE_TENSOR = [one for one in named_dims.OPERATIONS if one != "einsum"]
 HEADS = {"en_op": "rearrange", "en_pattern": "... (heads d) -> ... heads d", "en_shape": "(2, 3, 8)",
@@ -73,8 +75,10 @@ def operation_controls() -> tuple[str, str, str, str]:
 
 def explained(operation: str, pattern: str, shapes_text: str, sizes_text: str = "") -> Explanation | None:
     """The operation explained; where it cannot be, the reason on screen, with its place in the pattern, and None."""
-    shapes = named_dims.read_shapes(shapes_text)
-    sizes = named_dims.read_sizes(sizes_text)
+    read = tried(lambda: (named_dims.read_shapes(shapes_text), named_dims.read_sizes(sizes_text)))
+    if read is None:
+        return None
+    shapes, sizes = read
     return tried(
         lambda: named_dims.explain(pattern, *shapes, operation_=operation, **sizes),
         lambda: named_dims.einops_says(operation, pattern, shapes, sizes),
@@ -88,12 +92,17 @@ def tried(work: Callable[[], T], library: Callable[[], str] | None = None) -> T 
     except ValueError as refused:
         if isinstance(refused, PatternError) and refused.end > refused.start:
             st.code(refused.marked, language=None)
-        st.warning(str(refused))
+        st.warning(plain(str(refused)))
         said = library() if library is not None else ""
         if said:
             with st.expander(_("What einops says")):
                 st.code(said, language=None, wrap_lines=True)
         return None
+
+
+def plain(text: str) -> str:
+    """A text that Markdown leaves as it is: no emphasis, no formula, no picture, and -> no arrow."""
+    return "`->`".join(_MARKS.sub(r"\\\g<0>", part) for part in text.split("->"))
 
 
 def card(key: str, comparison: Comparison, script: str) -> bool:

@@ -609,3 +609,19 @@ def test_annotations_refuse_what_is_too_large():
         named_dims.check_annotations("loss", [(8,)])
     with pytest.raises(ValueError, match="name must be one of"):
         named_dims.check_annotations("__import__", [(8,)])
+
+
+@pytest.mark.parametrize("text", ["x", "×", ",", "(2), (,)", "(" * 200, "(2,(3", "(２,²)"])
+def test_texts_that_hold_no_sizes_are_no_shapes(text):
+    with pytest.raises(ValueError, match=r"is no shape|is not a list of shapes|is no size") as refused:
+        named_dims.read_shapes(text)
+    assert len(str(refused.value)) < 140
+
+
+def test_torchs_own_words_about_an_einsum_and_an_annotated_call():
+    says = named_dims.einops_says("einsum", "a b, b c -> a c", [(2, 3), (4, 5)], {})
+    assert says.startswith("RuntimeError")
+    assert "size" in says
+    checked = named_dims.check_annotations("scores", [(8,), (8,)])
+    assert checked.annotated_only.error.startswith("IndexError: Dimension out of range")
+    assert checked.with_checker.error.startswith("TypeCheckError")

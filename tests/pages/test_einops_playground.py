@@ -1,6 +1,7 @@
 """The einops page: each control's effect, the lecture's values, each refusal with its place, cells that are linked."""
 
 import json
+import re
 
 import pytest
 
@@ -55,7 +56,7 @@ def has_card(app):
 
 def refusal(app):
     assert len(app.warning) == 1
-    return app.warning[0].value
+    return re.sub(r"\\(?=[^\w\s])", "", app.warning[0].value).replace("`->`", "->")
 
 
 def test_the_lectures_heads():
@@ -336,17 +337,54 @@ def test_an_annotation_is_checked_by_a_checker_only():
 
 def test_predict_first_hides_every_answer():
     app = choose(open_page("einops_playground"), "predict_first", True)
-    for section in SECTIONS[:-1]:
+    for section in SECTIONS:
         choose(app, "einops_playground_section", section)
         assert not has_card(app)
         assert not app.get("bidi_component")
         assert not app.get("vega_lite_chart")
-        assert not codes(app)
+        assert len(codes(app)) == (section == "annotations")  # the function itself
+        assert not app.success
     choose(app, "einops_playground_section", "order")
     choose(app, "np_guess_orders", "8")
     assert "You guessed 8: 4 times too high against the napkin · 4 times too high against what was" in text_of(app)
     assert has_card(app)
     assert len(grids(app)) == 3
+
+
+def test_predict_first_asks_who_refuses():
+    app = choose(at_section("annotations"), "predict_first", True)
+    press(app, "en_refuser_nobody")
+    assert "You said nobody: it is: the checker alone." in text_of(app)
+    assert "Actual value: f32[8,1](torch)" in codes(app)[-1]
+    choose(app, "en_call_loss", "(8,), (4,)")
+    assert len(codes(app)) == 1
+    press(app, "en_refuser_torch")
+    assert "You said torch itself: right." in text_of(app)
+    choose(app, "en_call_loss", "(8,), (8,)")
+    press(app, "en_refuser_show")
+    assert "You said" not in text_of(app)
+    assert len(app.success) == 2
+
+
+def test_a_dimension_that_torch_misses_is_torchs_own_error():
+    app = at_section("annotations", en_example="scores (lecture)", en_call_scores="(8,), (8,)")
+    assert "IndexError: Dimension out of range" in codes(app)[1]
+    assert "TypeCheckError" in codes(app)[-1]
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "shown"),
+    [
+        ("en_pattern", "a → a", "write `->` between"),
+        ("en_pattern", "**a** -> a", r"“\*” belongs to pack"),
+        ("en_sizes", "![x](http://y.z)=2", r"“\!\[x\]\(http\://y.z\)” is not a name"),
+        ("en_shape", "![x](http://y.z)", r"is not a list of shapes"),
+    ],
+)
+def test_a_refusal_is_no_markdown(key, text, shown):
+    app = at_section("transform", **{key: text})
+    assert shown in app.warning[0].value
+    assert "![" not in app.warning[0].value
 
 
 def test_all_sections_stand_on_one_page():
