@@ -35,7 +35,7 @@ def chain() -> None:
     if known:
         charts.verdict(made.steps[known - 1], made.ran[known - 1])
     if known < len(made.steps):
-        strides_chain.ask(made, known)
+        strides_chain.ask(made, known, "strides")
     strides_chain.tensor_of(made, known, scripts.chain(made.shape, made.text()), beside)
 
 
@@ -44,7 +44,7 @@ def view() -> None:
     made, new_shape = strides_view.reordered()
     step, ran = made.steps[-1], made.ran[-1]
     if not strides_chain.may_show(made, 1):
-        strides_chain.ask(made, 1)
+        strides_chain.ask(made, 1, "strides_view")
         return
     strides_chain.say_guess(made, 2)
     broken = (step.broken.outer, step.broken.inner) if step.broken else None

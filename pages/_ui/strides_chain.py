@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 LECTURE_CHAIN = "x.transpose(1, 0).contiguous().view(2, 3)"
 CHAINS = {
     _("lecture"): {"strides_shape": "2, 3", "strides_chain": LECTURE_CHAIN},
-    _("refused"): {"strides_shape": "2, 3", "strides_chain": "x.transpose(1, 0).view(2, 3)"},
+    _("view of a transpose"): {"strides_shape": "2, 3", "strides_chain": "x.transpose(1, 0).view(2, 3)"},
     _("heads"): {"strides_shape": "2, 3, 8", "strides_chain": "x.view(2, 3, 2, 4).transpose(1, 2).flatten(2)"},
     _("windows"): {"strides_shape": "8", "strides_chain": "x.unfold(0, 3, 1).flip(1)"},
     _("expand"): {"strides_shape": "1, 3", "strides_chain": "x.expand(4, 3).sqrt()"},
@@ -159,17 +159,17 @@ def may_show(made: Chain, at: int) -> bool:
     return not inputs.predict_first() or _identity(made, at) in st.session_state.get(_GUESSES, {})
 
 
-def ask(made: Chain, at: int) -> None:
-    """Ask what a step will do."""
+def ask(made: Chain, at: int, key: str) -> None:
+    """Ask what a step will do; ``key`` tells this section's buttons from those of another."""
     guesses: dict[str, str] = st.session_state.setdefault(_GUESSES, {})
     identity = _identity(made, at)
     step = made.steps[at].operation.text
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(_("What will `{step}` do?").format(step=step), width="content")
         for kind in strides.KINDS:
-            key = f"strides_guess_{kind}"
-            st.button(charts.kind_name(kind), key=key, on_click=guesses.__setitem__, args=(identity, kind))
-        st.button(_("Show"), key="strides_guess_show", on_click=guesses.__setitem__, args=(identity, ""))
+            name = charts.kind_name(kind)
+            st.button(name, key=f"{key}_guess_{kind}", on_click=guesses.__setitem__, args=(identity, kind))
+        st.button(_("Show"), key=f"{key}_guess_show", on_click=guesses.__setitem__, args=(identity, ""))
 
 
 def say_guess(made: Chain, known: int) -> None:

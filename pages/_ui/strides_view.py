@@ -26,7 +26,7 @@ REFUSALS = {
         "strides_view_order": "0, 2, 1, 3",
         "strides_view_new": "2, 2, 12",
     },
-    _("still merges"): {"strides_view_shape": "2, 3, 4", "strides_view_order": "2, 0, 1", "strides_view_new": "4, 6"},
+    _("last to front"): {"strides_view_shape": "2, 3, 4", "strides_view_order": "2, 0, 1", "strides_view_new": "4, 6"},
 }
 BYTES = {
     _("10 of a million"): {"strides_bytes_shape": "1000000", "strides_bytes_chain": "x[:10]"},

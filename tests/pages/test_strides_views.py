@@ -123,10 +123,10 @@ def test_every_operation_of_the_list_can_be_appended_with_the_suggested_argument
 
 def test_each_preset_of_the_chain_agrees_with_torch():
     app = at_section("chain")
-    for preset in ("lecture", "refused", "heads", "windows", "expand", "every other"):
+    for preset in ("lecture", "view of a transpose", "heads", "windows", "expand", "every other"):
         press(app, f"np_preset_chain_{preset}")
         last = table(app)[-1]
-        assert last[5] == last[6] == {"lecture": "view", "refused": "error"}.get(preset, "copy")
+        assert last[5] == last[6] == {"lecture": "view", "view of a transpose": "error"}.get(preset, "copy")
 
 
 def test_which_tensor_is_drawn():
@@ -455,3 +455,12 @@ def test_the_whole_page_shares_its_chain():
     choose(app, "strides_chain", "x[0].unsqueeze(0)")
     drawn = "".join(one.proto.json for one in app.get("bidi_component"))
     assert "unsqueeze(0)" in drawn
+
+
+def test_predict_first_asks_in_both_sections_of_the_whole_page():
+    app = choose(open_page("strides_views", strides_views_section="Whole page"), "predict_first", True)
+    assert "This section failed" not in text_of(app)
+    press(app, "strides_view_guess_error")
+    assert "You said error: right." in text_of(app)
+    press(app, "strides_guess_view")
+    assert "You said view: right." in text_of(app)
