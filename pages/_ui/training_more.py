@@ -150,13 +150,13 @@ def difference_chart(twice: Any) -> None:
     apart = [(step, abs(a - b) / max(abs(a), abs(b), 1e-300))
              for step, (a, b) in enumerate(zip(twice.first, twice.second, strict=True))]  # fmt: skip
     with left:
-        training_charts.curves(lines, _("step"), _("loss (log)"), True, _("two runs"), height=150)
+        training_charts.curves(lines, _("step"), _("loss (log)"), True, _("two runs"), height=140)
     with right:
         if twice.equal:
             st.markdown(_("**Equal to the bit:** every loss of the {n} steps.").format(n=len(twice.first)))
             return
         name = {_("relative difference"): apart}
-        training_charts.curves(name, _("step"), _("relative difference (log)"), True, _("differences"), height=150)
+        training_charts.curves(name, _("step"), _("relative difference (log)"), True, _("differences"), height=140)
     at = twice.first_difference
     message = _("They part at step **{step}**: {one!r} against {other!r}.")
     st.caption(message.format(step=at, one=twice.first[at], other=twice.second[at]))

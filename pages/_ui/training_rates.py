@@ -97,7 +97,7 @@ def sweep_chart(setting: str, points: Any) -> None:
     """The loss at the end against the value, and what diverged."""
     line = {_("loss at the end"): [(point.value, point.final_loss) for point in points]}
     title = _("{setting} (log)").format(setting=SWEPT[setting])
-    training_charts.curves(line, title, _("loss at the end (log)"), True, title, height=180, log_x=True)
+    training_charts.curves(line, title, _("loss at the end (log)"), True, title, height=150, log_x=True)
     gone = ", ".join(f"{point.value:g}" for point in points if point.final_loss == float("inf"))
     if gone:
         st.caption(_("Diverged, so not on the chart: {values}.").format(values=gone))

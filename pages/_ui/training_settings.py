@@ -36,7 +36,8 @@ WARMUP_SHARE = 10  # a cosine rises for a tenth of its steps
 
 
 def settings() -> TrainConfig:
-    """The controls of a run, in two rows, and what they ask for."""
+    """The controls of a run, in one row and what folds out of it, and what they ask for."""
+    context = 64
     with st.container(horizontal=True, vertical_alignment="bottom"):
         task = inputs.choice(_("Task"), "train_task", list(TASKS), TASKS.__getitem__)
         default: dict[str, Any] = DEFAULTS[task]
@@ -45,22 +46,19 @@ def settings() -> TrainConfig:
         optimizer = inputs.select(
             _("Optimizer"), f"train_opt_{task}", list(optimizers), optimizers.__getitem__, default["optimizer"]
         )
-        schedule = inputs.select(_("Schedule"), "train_schedule", list(SCHEDULES))
-        precision = inputs.select(_("Precision"), "train_precision", list(PRECISIONS))
-        device = machine.choose_device()
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        lr = learning_rate(task)
-        batch = inputs.whole_number(_("Batch B"), f"train_batch_{task}", default["batch"], 1, MAX_BATCH, width=110)
-        context = 64
-        if task == "text":
-            context = inputs.whole_number(_("Context T"), "train_context", 64, 2, MAX_CONTEXT, width=110)
-        steps = inputs.whole_number(_("Steps"), f"train_steps_{task}", default["steps"], 1, MAX_STEPS, width=120)
-        seed = inputs.whole_number(_("Seed"), "train_seed", 0, 0, 2**32 - 1, width=110)
-        clip = inputs.real_number(
-            _("Clip at (0: never)"), "train_clip", 0.0, 0.0, 1e9, step=1.0, format="%g", width=130
+        lr = inputs.real_number(
+            _("Learning rate"), f"train_lr_{task}", default["lr"], 1e-9, 1e3, step=default["lr"], format="%g", width=130
         )
-        pace = inputs.choice(_("Pace"), f"train_pace_{task}", list(PACES), PACE_NAMES.__getitem__, _PACE[task])
-    st.session_state["_train_pace"] = PACES[pace]
+        batch = inputs.whole_number(_("Batch B"), f"train_batch_{task}", default["batch"], 1, MAX_BATCH, width=90)
+        if task == "text":
+            context = inputs.whole_number(_("Context T"), "train_context", 64, 2, MAX_CONTEXT, width=90)
+        steps = inputs.whole_number(_("Steps"), f"train_steps_{task}", default["steps"], 1, MAX_STEPS, width=100)
+        with st.popover(_("More"), key="np_train_more"):
+            schedule = inputs.select(_("Schedule"), "train_schedule", list(SCHEDULES))
+            precision = inputs.select(_("Precision"), "train_precision", list(PRECISIONS))
+            clip = inputs.real_number(_("Clip at norm (0: never)"), "train_clip", 0.0, 0.0, 1e9, step=1.0, format="%g")
+            seed = inputs.whole_number(_("Seed"), "train_seed", 0, 0, 2**32 - 1)
+            device = machine.choose_device()
     rise = steps // WARMUP_SHARE if schedule == "cosine" else 0
     return TrainConfig(
         task=task, optimizer=optimizer, lr=lr, schedule=schedule, warmup_steps=rise, batch_size=batch,
@@ -70,18 +68,13 @@ def settings() -> TrainConfig:
 
 
 PACES = {"full": 0.0, "slow": 0.05, "steps": 0.5}
-PACE_NAMES = {"full": _("full"), "slow": _("20 steps/s"), "steps": _("2 steps/s")}
+PACE_NAMES = {"full": _("full speed"), "slow": _("20 steps/s"), "steps": _("2 steps/s")}
 _PACE = {"regression": "slow", "text": "full"}
 
 
-def pace_seconds() -> float:
-    """What a run waits after each step, as the control on screen says."""
-    return float(st.session_state.get("_train_pace", 0.0))
-
-
-def learning_rate(task: str) -> float:
-    """The learning rate's control; each task has its own."""
-    default: float = DEFAULTS[task]["lr"]  # type: ignore[assignment]
-    return inputs.real_number(
-        _("Learning rate"), f"train_lr_{task}", default, 1e-9, 1e3, step=default, format="%g", width=130
+def pace_seconds(task: str) -> float:
+    """The pace's control; what a run waits after each step."""
+    pace = inputs.choice(
+        _("Pace"), f"train_pace_{task}", list(PACES), PACE_NAMES.__getitem__, _PACE[task], label_visibility="collapsed"
     )
+    return PACES[pace]

@@ -83,10 +83,10 @@ def controls(config: TrainConfig) -> Seen | None:
     run_id = "" if info is None else info.id
 
     def start() -> None:
-        pace = training_settings.pace_seconds()
         inputs.set_values(**{RUN: training.start(config, checkpoint_every=20, delay_seconds=pace)})
 
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        pace = training_settings.pace_seconds(config.task)
         _button(_("Start"), "start", not active, start, primary=True)
         _button(_("Pause"), "pause", active, lambda: training.control(run_id, "pause"))
         _button(_("Step"), "step", waiting, lambda: training.resume(run_id, 1))
@@ -94,10 +94,11 @@ def controls(config: TrainConfig) -> Seen | None:
         _button(_("Stop"), "stop", active, lambda: training.control(run_id, "stop"))
         _button(_("Kill"), "kill", active, lambda: kill(run_id))
         _button(_("Reset"), "reset", info is not None, lambda: training.reset(run_id))
-        inputs.switch(_("Earlier runs"), "train_earlier", default=True)
         if info is not None:
             _change_rate(info, config)
-            st.html(f'<p class="np-quiet">{_state_in_words(info)}</p>', width="content")
+        inputs.switch(_("Earlier runs"), "train_earlier", default=True)
+    if info is not None and not info.active:
+        st.caption(_state_in_words(info))
     refused = st.session_state.pop(_REFUSED, "")
     if refused:
         st.warning(refused)
