@@ -4,7 +4,7 @@ import streamlit as st
 
 from core.lessons import optimizer_memory as lessons
 from core.memory.cruncher import compare_cruncher_bytes, compare_cruncher_flops
-from core.memory.sharding_claims import predict_device_bytes
+from core.memory.predict import predict_step
 from core.words import _
 from pages._ui import cards, code_view, frame, memory_view
 from pages._ui.charts import optimizer_memory as memory_charts
@@ -13,20 +13,23 @@ from pages._ui.scripts import optimizer_memory as scripts
 
 @frame.section(_("How much memory does a training step need, and when?"), _("Step"), needs_torch=True)
 def step() -> None:
-    config = memory_view.step_config()
-    if not cards.predict_measure_explain("mem_step", memory_view.peak(config), script=scripts.step(config)):
+    asked = memory_view.asked_step()
+    prediction, comparison, waiting = asked.claim()
+    if not cards.predict_measure_explain(
+        "mem_step", prediction, comparison, script=asked.script, waiting=waiting, draw=False
+    ):
         return
-    memory_charts.timeline(memory_view.moments(config), config.num_layers, None)
+    memory_charts.timeline(asked.predicted, asked.measured)
 
 
-@frame.section(_("What does one of many devices hold?"), _("Sharding"))
+@frame.section(_("What does one of many devices hold?"), _("Sharding"), needs_torch=True)
 def sharding() -> None:
-    asked = memory_view.asked_sharding()
-    prediction = predict_device_bytes(asked.chosen)
-    if not cards.predict_measure_explain("mem_sharding", prediction, script=asked.script):
+    config = memory_view.step_config()
+    prediction = memory_view.peak(predict_step(config))
+    if not cards.predict_measure_explain("mem_sharding", prediction, script=scripts.sharding(config)):
         return
-    st.markdown(asked.in_words())
-    memory_charts.held(asked.bars, asked.device.memory_bytes, asked.device.name)
+    st.markdown(memory_view.sharding_in_words(config))
+    memory_charts.held(memory_view.stages(config))
 
 
 @frame.section(_("What does a step on the Cruncher hold?"), _("Cruncher"), needs_torch=True)

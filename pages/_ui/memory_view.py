@@ -9,22 +9,23 @@ from typing import Any
 import streamlit as st
 
 from core import hardware, units
-from core.claims import Prediction, Term
+from core.claims import Comparison, Measurement, Prediction, Term
 from core.hardware import Accelerator
 from core.memory.config import MAX_ACCUMULATION_STEPS, MAX_BATCH_SIZE, MAX_SEQ_LEN, StepConfig
 from core.memory.cruncher import MAX_BATCH, MAX_DIM, MAX_LAYERS, TRAINERS, CruncherRun, measure_cruncher
-from core.memory.paper_depth import step_on_paper
-from core.memory.result import GRADIENT, OPTIMIZER_STATE, PARAMETER, TEMPORARY, Moment
-from core.memory.sharding import DTYPE_BYTES, MAX_DEVICES, Sharding, shard, transformer_units
+from core.memory.measure import measure_step
+from core.memory.predict import predict_step, sharded
+from core.memory.sharding import MAX_DEVICES, NOT_SHARDED, STAGES
 from core.memory.sharding_claims import predict_gathered_bytes, predict_paper_bytes, predict_sent_bytes
+from core.memory.step_memory import NAMES, StepMemory
 from core.models import PRESETS, TransformerConfig
 from core.optimizers import OPTIMIZERS
 from core.words import _
-from pages._ui import inputs
-from pages._ui.charts.optimizer_memory import NAMES as CATEGORY_NAMES
+from pages._ui import inputs, jobs_view
 from pages._ui.scripts import optimizer_memory as scripts
 
 OWN = "own"
+LEAST_SHARE = 1e-3  # of the peak, to be named in its formula
 PRECISIONS = {"fp32": "fp32", "autocast": _("bf16 autocast"), "bf16": "bf16"}
 STAGE_NAMES = {"none": _("not sharded"), "zero1": "ZeRO 1", "zero2": "ZeRO 2", "zero3": "ZeRO 3"}
 DEFAULT_DEVICE = "NVIDIA A100 SXM4 80GB"
@@ -36,12 +37,12 @@ OWN_FIELDS = {
     "vocab_size": (_("Vocabulary V"), 8192, 10**8),
 }
 STEPS = {
-    _("GPT-2, batch 4"): {"mem_model": "gpt2", "mem_batch": 4, "mem_length": 1024, "mem_precision": "fp32",
-                          "mem_attention": "sdpa", "mem_every": 0, "mem_micro": 1},
-    _("CS336: GPT-2 XL"): {"mem_model": "gpt2-xl", "mem_batch": 1, "mem_length": 1024, "mem_precision": "fp32",
-                           "mem_attention": "eager", "mem_every": 0, "mem_micro": 1, "mem_optimizer": "adamw"},
-    _("Llama 2 7B, bf16"): {"mem_model": "llama2-7b", "mem_batch": 1, "mem_length": 2048, "mem_precision": "bf16",
-                            "mem_attention": "sdpa", "mem_every": 0, "mem_micro": 1},
+    _("GPT-2"): {"mem_model": "gpt2", "mem_batch": 4, "mem_length": 1024, "mem_precision": "fp32",
+                          "mem_attention": "sdpa", "mem_every": 0, "mem_micro": 1, "mem_stage": "none"},
+    _("GPT-2 XL"): {"mem_model": "gpt2-xl", "mem_batch": 1, "mem_length": 1024, "mem_precision": "fp32",
+                           "mem_attention": "eager", "mem_every": 0, "mem_micro": 1, "mem_stage": "none"},
+    _("Llama 2 7B"): {"mem_model": "llama2-7b", "mem_batch": 1, "mem_length": 2048, "mem_precision": "bf16",
+                            "mem_attention": "sdpa", "mem_every": 0, "mem_micro": 1, "mem_stage": "none"},
 }  # fmt: skip
 
 
@@ -50,46 +51,91 @@ STEPS = {
 
 def step_config() -> StepConfig:
     """The controls of a training step, which sections share. Raises ValueError for what cannot be one."""
+    return _controls()[0]
+
+
+def _controls() -> tuple[StepConfig, Any]:
+    """The step, and the row of controls that has room for a button."""
     labels = {name: one.name for name, one in PRESETS.items()} | {OWN: _("your own")}
     columns = st.columns([1.6, 1.1, 2.1, 0.9, 1])
     with columns[0]:
         name = inputs.select(_("Model"), "mem_model", list(labels), labels.__getitem__)
     with columns[1]:
-        optimizer = _optimizer()
+        names = {one: kind.class_name for one, kind in OPTIMIZERS.items()}
+        optimizer = inputs.select(_("Optimizer"), "mem_optimizer", list(names), names.__getitem__, default="adamw")
     with columns[2]:
         precision = inputs.choice(_("Precision"), "mem_precision", list(PRECISIONS), PRECISIONS.__getitem__)
     with columns[3]:
         batch = inputs.whole_number(_("Batch B"), "mem_batch", 4, 1, MAX_BATCH_SIZE)
     with columns[4]:
         length = inputs.whole_number(_("Length T"), "mem_length", 1024, 1, MAX_SEQ_LEN)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    with row:
         attention = inputs.choice(_("Attention"), "mem_attention", ["sdpa", "eager"])
-        every = inputs.whole_number(_("Checkpoint every (0: no)"), "mem_every", 0, 0, 10**4, width=190)
-        micro = inputs.whole_number(_("Micro-batches"), "mem_micro", 1, 1, MAX_ACCUMULATION_STEPS, width=150)
+        every = inputs.whole_number(_("Checkpoint every"), "mem_every", 0, 0, 10**4, width=140)
+        micro = inputs.whole_number(_("Micro-batches"), "mem_micro", 1, 1, MAX_ACCUMULATION_STEPS, width=120)
+        stage = inputs.select(_("Sharding"), "mem_stage", list(STAGE_NAMES), STAGE_NAMES.__getitem__)
+        devices = inputs.whole_number(_("Devices"), "mem_devices", 8, 1, MAX_DEVICES, width=95)
         inputs.presets(STEPS)
-    return StepConfig(
+    config = StepConfig(
         _own_model() if name == OWN else name, batch_size=batch, seq_len=length, attention=attention,
         precision=precision, checkpointing=every or None, accumulation_steps=micro, optimizer=optimizer,
+        sharding=None if stage == NOT_SHARDED else stage, num_devices=1 if stage == NOT_SHARDED else devices,
     )  # fmt: skip
+    return config, row
 
 
-@functools.lru_cache(maxsize=256)
-def moments(config: StepConfig) -> tuple[Moment, ...]:
-    """A step on paper, moment by moment."""
-    return step_on_paper(config).moments
+@dataclass(frozen=True)
+class AskedStep:
+    """A step that is asked for: predicted, and measured where that was done with these very settings."""
+
+    config: StepConfig
+    predicted: StepMemory
+    measured: StepMemory | None
+
+    @property
+    def script(self) -> str:
+        return scripts.step(self.config)
+
+    def claim(self) -> tuple[Prediction, Comparison | None, str]:
+        """The peak: predicted, and measured where it was; or why it was not."""
+        prediction = peak(self.predicted)
+        if self.measured is None or self.measured.conditions is None:
+            waiting = _("press Measure: two steps under a meter, about ten seconds")
+            if self.config.sharding is not None:
+                waiting = _("this meter sees one device: choose “not sharded”")
+            return prediction, None, waiting
+        found, said = self.measured.peak.highest, self.predicted.peak.highest
+        parts = [Term(NAMES[name], found.get(name, 0) - said.get(name, 0)) for name in NAMES]
+        measured = Measurement(prediction.quantity, (self.measured.peak_bytes,), "B", self.measured.conditions)
+        return prediction, Comparison(prediction, measured, tuple(part for part in parts if part.value)), ""
 
 
-def peak(config: StepConfig) -> Prediction:
-    """The most that the step holds, and when."""
-    highest = max(moments(config), key=lambda one: one.highest_bytes)
-    terms = tuple(Term(CATEGORY_NAMES[name], size) for name, size in highest.highest.items())
-    formula = " + ".join(f"{units.si_bytes(term.value)} {term.name}" for term in terms)
-    return Prediction(_("peak of a step"), highest.highest_bytes, "B", formula, terms)
+def peak(step: StepMemory) -> Prediction:
+    """The most that a step holds: the states and all else at that moment."""
+    terms = step.terms["peak_bytes"]
+    shown = [term for term in terms if term.value >= LEAST_SHARE * step.peak_bytes]
+    formula = " + ".join(f"{units.si_bytes(term.value)} {term.name}" for term in shown)
+    quantity = _("peak of a step") if step.config is None or step.config.sharding is None else _("peak on one device")
+    return Prediction(quantity, step.peak_bytes, "B", formula)
 
 
-def _optimizer() -> str:
-    names = {name: one.class_name for name, one in OPTIMIZERS.items()}
-    return inputs.select(_("Optimizer"), "mem_optimizer", list(names), names.__getitem__, default="adamw")
+def asked_step() -> AskedStep:
+    """The controls of a step, the button that meters it, and what came of both."""
+    config, row = _controls()
+    with row:
+        measured: StepMemory | None = jobs_view.button_and_progress(
+            "mem_measured", _("Measure"), measure_step, config, check=lambda: _one_device(config)
+        )
+    if measured is not None and measured.config != config:
+        st.caption(_("The settings have changed since the last measurement: measure again."))
+        measured = None
+    return AskedStep(config, predict_step(config), measured)
+
+
+def _one_device(config: StepConfig) -> None:
+    if config.sharding is not None:
+        raise ValueError(_("A sharded step runs in several processes, and this meter sees one: choose “not sharded”."))
 
 
 def _own_model() -> TransformerConfig:
@@ -124,74 +170,31 @@ def accelerator() -> Accelerator:
 # Sharding
 
 
-@dataclass(frozen=True)
-class AskedSharding:
-    """States dealt out to devices, under every stage."""
-
-    model: str
-    stage: str
-    num_devices: int
-    optimizer: str
-    dtype: str
-    by_stage: dict[str, Sharding]
-    device: Accelerator
-
-    @property
-    def chosen(self) -> Sharding:
-        return self.by_stage[self.stage]
-
-    @property
-    def script(self) -> str:
-        return scripts.sharding(self.model, self.stage, self.num_devices, self.optimizer, self.dtype)
-
-    @property
-    def bars(self) -> dict[str, dict[str, int]]:
-        """What the fullest device holds under every stage, and what comes and goes beside it."""
-        bars = {}
-        for stage, one in self.by_stage.items():
-            device = one.fullest
-            bars[STAGE_NAMES[stage]] = {
-                PARAMETER: device.parameter_bytes, OPTIMIZER_STATE: device.optimizer_state_bytes,
-                GRADIENT: device.gradient_bytes, TEMPORARY: max(one.gathered_bytes, one.reduce_bytes),
-            }  # fmt: skip
-        return bars
-
-    def in_words(self) -> str:
-        """The paper's formula for the same bytes, what is gathered for a moment, and what goes over the wire."""
-        size = DTYPE_BYTES[self.dtype]
-        state = size * OPTIMIZERS[self.optimizer].state_per_parameter
-        paper = predict_paper_bytes(self.chosen.num_params, self.stage, self.num_devices, size, size, state)
-        message = _(
-            "By the paper's formula it is {paper}. Beside it, **{gathered}** of whole parameters for a moment, and "
-            "**{sent}** sent in a step. The dashed line is the memory of the {device}."
-        )
-        return message.format(
-            paper=paper.text, gathered=predict_gathered_bytes(self.chosen).text,
-            sent=predict_sent_bytes(self.chosen).text, device=self.device.name,
-        )  # fmt: skip
+def stages(config: StepConfig) -> dict[str, StepMemory]:
+    """The step on the device that holds most, under every stage."""
+    devices = max(2, config.num_devices) if config.sharding is None else config.num_devices
+    found = {}
+    for stage in STAGES:
+        alone = stage == NOT_SHARDED
+        one = config.change(sharding=None if alone else stage, num_devices=1 if alone else devices)
+        found[STAGE_NAMES[stage]] = predict_step(one)
+    return found
 
 
-def asked_sharding() -> AskedSharding:
-    """The controls of sharding, and every stage with them."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        stage = inputs.choice(_("Sharding"), "mem_stage", list(STAGE_NAMES), STAGE_NAMES.__getitem__, default="zero3")
-        devices = inputs.whole_number(_("Devices"), "mem_devices", 8, 1, MAX_DEVICES, width=140)
-        dtype = inputs.choice("dtype", "mem_dtype", ["fp32", "bf16"])
-    columns = st.columns([3, 2, 3])
-    with columns[0]:
-        labels = {name: one.name for name, one in PRESETS.items()}
-        model = inputs.select(_("Model"), "mem_sharded", list(labels), labels.__getitem__, default="llama3-8b")
-    with columns[1]:
-        optimizer = _optimizer()
-    with columns[2]:
-        device = accelerator()
-    return AskedSharding(model, stage, devices, optimizer, dtype, _sharded(model, devices, optimizer, dtype), device)
-
-
-@functools.lru_cache(maxsize=64)
-def _sharded(model: str, num_devices: int, optimizer: str, dtype: str) -> dict[str, Sharding]:
-    units = transformer_units(PRESETS[model])
-    return {stage: shard(units, stage, num_devices, optimizer, dtype) for stage in STAGE_NAMES}
+def sharding_in_words(config: StepConfig) -> str:
+    """The paper's formula for the states, what is gathered for a moment, and what goes over the wire."""
+    dealt = sharded(config)
+    size = 2 if config.precision == "bf16" else 4
+    state = size * OPTIMIZERS[config.optimizer].state_per_parameter
+    paper = predict_paper_bytes(dealt.num_params, config.sharding, config.num_devices, size, size, state)
+    message = _(
+        "States: **{states}** on the fullest device ({paper} by the paper's formula); **{gathered}** of whole "
+        "parameters for a moment; **{sent}** sent in a step."
+    )
+    return message.format(
+        states=units.si_bytes(dealt.fullest.total_bytes), paper=paper.text,
+        gathered=predict_gathered_bytes(dealt).text, sent=predict_sent_bytes(dealt).text,
+    )  # fmt: skip
 
 
 # The Cruncher

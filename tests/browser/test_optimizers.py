@@ -20,7 +20,6 @@ def test_a_race_step_by_step_until_sgd_diverges(visit):
     expect(student.ratio).to_have_text("1.00×")
     assert excess(student) <= 0
     student.set_number("opt_condition", 10)
-    student.expect_value("opt_condition", "10.0")
     student.set_number("opt_lr", 0.2)  # exactly where SGD begins to diverge: it swings for ever
     student.button("◀").click()
     student.expect_value("optimizers_race_step", "199")

@@ -1,13 +1,12 @@
 """Optimizer memory: each control's effect, the lecture's values, each refusal, and a measured step from end to end."""
 
-import re
-
 import pytest
 
-from core.memory import sharding
+from core import jobs, units
+from core.memory.config import StepConfig
 from core.memory.cruncher import measure_cruncher
-from core.models import PRESETS
-from tests.pages.helpers import charts, choose, open_page, rows, text_of, value_of
+from core.memory.predict import predict_step
+from tests.pages.helpers import charts, choose, open_page, press, rows, text_of, value_of
 
 
 def at_section(section, **values):
@@ -46,40 +45,114 @@ def test_the_cruncher_follows_each_control(key, value):
     assert ("num_states" in text_of(app)) == (asked["crunch_opt"] == "adagrad")  # the lesson is AdaGrad's
 
 
-@pytest.mark.parametrize("stage", sharding.STAGES)
-def test_every_stage_of_sharding(stage):
-    app = at_section("sharding", mem_stage=stage, mem_sharded="gpt2")
-    dealt = sharding.shard(sharding.transformer_units(PRESETS["gpt2"]), stage, 8)
-    assert value_of(app) == {"none": "1.99 GB", "zero1": "1.30 GB"}.get(stage, "249 MB")
-    by_stage = {}
-    for row in rows(app):
-        if row.get("exact"):
-            by_stage.setdefault(row["step"], {})[row["category"]] = row["exact"]
-    assert list(by_stage) == ["not sharded", "ZeRO 1", "ZeRO 2", "ZeRO 3"]
-    shown = by_stage[list(by_stage)[sharding.STAGES.index(stage)]]
-    assert shown["parameters"] == dealt.fullest.parameter_bytes
-    assert shown["optimizer state"] == dealt.fullest.optimizer_state_bytes
+SMALL = {"mem_model": "own", "mem_num_layers": 2, "mem_d_model": 16, "mem_num_heads": 2, "mem_d_ff": 32,
+         "mem_vocab_size": 50, "mem_batch": 2, "mem_length": 8}  # fmt: skip
+
+
+def test_a_step_is_predicted_with_its_timeline_and_peak():
+    app = at_section("step")
+    step = predict_step(StepConfig("gpt2", batch_size=4))
+    assert value_of(app) == "6.41 GB"
+    assert "press Measure" in text_of(app)
+    marked = [row for row in rows(app) if row.get("peak_at") is not None]
+    assert [row["label"] for row in marked] == ["peak: loss backward, 6.41 GB"]
+    assert step.moments[int(marked[0]["peak_at"])] == step.peak
+    hovered = [row for row in rows(app) if row.get("low") is not None]
+    assert [row["name"] for row in hovered] == [step.name(one) for one in step.moments]
+    assert [row["total"] for row in hovered] == [f"{one.highest_bytes:,} B" for one in step.moments]
+    assert [row["phase"] for row in rows(app) if row.get("phase")] == ["forward", "backward", "optimizer"]
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [("mem_devices", 64), ("mem_dtype", "bf16"), ("mem_optimizer", "sgd"), ("mem_sharded", "qwen3-8b")],
+    ("key", "value", "field"),
+    [("mem_model", "gpt2-medium", {"model": "gpt2-medium"}), ("mem_optimizer", "sgd", {"optimizer": "sgd"}),
+     ("mem_precision", "autocast", {"precision": "autocast"}), ("mem_batch", 2, {"batch_size": 2}),
+     ("mem_length", 100, {"seq_len": 100}), ("mem_attention", "eager", {"attention": "eager"}),
+     ("mem_every", 3, {"checkpointing": 3}), ("mem_micro", 2, {"accumulation_steps": 2}),
+     ("mem_stage", "zero3", {"sharding": "zero3", "num_devices": 8})],
+)  # fmt: skip
+def test_each_control_of_the_step_changes_it(key, value, field):
+    app = at_section("step", **{key: value})
+    config = StepConfig(**{"model": "gpt2", "batch_size": 4, "seq_len": 1024} | field)
+    assert value_of(app) == units.si_bytes(predict_step(config).peak_bytes)
+    hovered = [row["total"] for row in rows(app) if row.get("low") is not None]
+    assert hovered == [f"{one.highest_bytes:,} B" for one in predict_step(config).moments]
+
+
+def test_a_preset_sets_the_step():
+    app = at_section("step")
+    press(app, "np_preset_step_GPT-2 XL")
+    config = StepConfig("gpt2-xl", batch_size=1, seq_len=1024, attention="eager")
+    assert value_of(app) == units.si_bytes(predict_step(config).peak_bytes)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"mem_length": 2048}, "seq_len must be a whole number from 1 to 1,024; received 2048"),
+        ({**SMALL, "mem_num_heads": 3}, "num_heads"),
+        ({**SMALL, "mem_d_model": 10**6, "mem_d_ff": 10**6, "mem_num_layers": 1000}, "parameters"),
+        ({"mem_every": 13}, "checkpointing must be a whole number from 1 to 12; received 13"),
+        ({"mem_model": "llama2-70b", "mem_batch": 2**20, "mem_length": 2**24}, "too large"),
+    ],
 )
-def test_sharding_follows_each_control(key, value):
-    app = at_section("sharding")
-    before, drawn = value_of(app), charts(app)
-    choose(app, key, value)
-    assert value_of(app) != before
-    assert charts(app) != drawn
+def test_what_cannot_be_a_step_is_refused_in_words(values, message):
+    app = at_section("step", **values)
+    assert message in app.warning[0].value
+    assert not app.get("vega_lite_chart")
+    assert "This section failed" not in text_of(app)
 
 
-def test_the_device_is_a_line_in_the_chart():
-    app = at_section("sharding", mem_device="NVIDIA H100 SXM5 80GB")
-    assert [row["device"] for row in rows(app) if row.get("capacity")] == ["NVIDIA H100 SXM5 80GB"]
-    assert "memory of the NVIDIA H100 SXM5 80GB" in text_of(app)
+def test_a_measured_step_from_end_to_end():
+    app = at_section("step", **SMALL)
+    predicted = value_of(app)
+    press(app, "mem_measured_start")
+    now = jobs.status(app.session_state["mem_measured"])
+    while not now.finished:
+        now = jobs.wait(now.id, 20, now.version)
+    app.run()
+    assert now.state == "done", now.error
+    assert figures(app) == (predicted, predicted, "1.00×")
+    assert "they agree" in text_of(app)
+    drawn = [row["measured"] for row in rows(app) if row.get("measured") is not None]
+    exact = [float(row["total"].replace(",", "").removesuffix(" B")) for row in rows(app) if row.get("low") is not None]
+    assert len(drawn) == len(exact)
+    assert drawn == pytest.approx([size * drawn[0] / exact[0] for size in exact])
+    choose(app, "mem_batch", 3)
+    assert "The settings have changed" in text_of(app)
+    assert not [row for row in rows(app) if row.get("measured") is not None]
 
 
-def test_one_device_shards_nothing():
-    app = at_section("sharding", mem_devices=1, mem_sharded="gpt2")
-    assert value_of(app) == "1.99 GB"
-    assert re.search(r"\*\*0 B\*\* sent in a step", text_of(app))
+def test_a_sharded_step_is_not_measured_here():
+    app = at_section("step", mem_stage="zero2")
+    assert app.button(key="mem_measured_start").disabled
+    assert "this meter sees one: choose “not sharded”" in app.warning[0].value
+    assert value_of(app) == units.si_bytes(
+        predict_step(StepConfig("gpt2", batch_size=4, sharding="zero2", num_devices=8)).peak_bytes
+    )
+
+
+def test_every_stage_of_sharding_is_a_bar():
+    app = at_section("sharding", mem_stage="zero3", mem_devices=4)
+    found = {}
+    for row in rows(app):
+        if row.get("exact"):
+            found.setdefault(row["step"], {})[row["category"]] = row["exact"]
+    for name, stage in (("not sharded", None), ("ZeRO 1", "zero1"), ("ZeRO 2", "zero2"), ("ZeRO 3", "zero3")):
+        config = StepConfig("gpt2", batch_size=4, sharding=stage, num_devices=4 if stage else 1)
+        assert sum(found[name].values()) == predict_step(config).peak_bytes
+    assert "sent in a step" in text_of(app)
+    before = charts(app)
+    choose(app, "mem_devices", 64)
+    assert charts(app) != before
+
+
+def test_predict_first_hides_every_answer():
+    app = choose(open_page("optimizer_memory"), "predict_first", True)
+    for section in ("step", "sharding", "cruncher"):
+        choose(app, "optimizer_memory_section", section)
+        assert not any("np-box np-" in element.proto.body for element in app.get("html"))
+        assert not app.get("vega_lite_chart")
+        assert "sent in a step" not in text_of(app)
+    choose(app, "np_guess_mem_bytes", "544 B")
+    assert "You guessed 544 B" in text_of(app)

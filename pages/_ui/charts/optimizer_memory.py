@@ -8,19 +8,15 @@ from typing import Any
 from core import units
 from core.memory import result
 from core.memory.result import Moment
+from core.memory.step_memory import NAMES, StepMemory
 from core.words import _
 from pages._ui.charts import CLAIM, INK, MEMORY_COLORS, canvas, names_axis, scaled_unit, show
 
-NAMES = {
-    result.PARAMETER: _("parameters"),
-    result.OPTIMIZER_STATE: _("optimizer state"),
-    result.GRADIENT: _("gradients"),
-    result.ACTIVATION: _("activations"),
-    result.INPUT: _("input"),
-    result.BUFFER: _("buffers"),
-    result.TEMPORARY: _("temporary"),
+COLORS = [*MEMORY_COLORS, "#56B4E9", "#7A5BA6", "#D55E00"]
+# From the floor up: what is always there first.
+STACKED = {
+    key: NAMES[key] for key in sorted(NAMES, key=lambda one: (one != result.PARAMETER, one != result.OPTIMIZER_STATE))
 }
-COLORS = [MEMORY_COLORS[0], MEMORY_COLORS[2], MEMORY_COLORS[1], MEMORY_COLORS[3], "#56B4E9", "#7A5BA6", "#D55E00"]
 PADDING = {"bottom": 4}  # Streamlit leaves 20 pixels below a chart that says nothing
 TITLE_PADDING = 4
 NARROW = 0.08  # of the moments: too few to write over
@@ -37,38 +33,38 @@ def _color(legend: Any) -> Any:
     import altair as alt
 
     scale = alt.Scale(domain=list(NAMES.values()), range=COLORS)
-    return alt.Color("category:N", legend=legend, scale=scale, sort=list(NAMES.values()))
+    return alt.Color("category:N", legend=legend, scale=scale)
 
 
-def timeline(moments: Sequence[Moment], num_layers: int, measured: Sequence[Moment] | None) -> None:
+def timeline(step: StepMemory, measured: StepMemory | None) -> None:
     """A step from left to right: live bytes by category, predicted; the measured totals as points; the peak marked."""
-    peak = max(range(len(moments)), key=lambda index: moments[index].highest_bytes)
-    highest = max([moments[peak].highest_bytes, *(one.highest_bytes for one in measured or ())])
+    moments = step.moments
+    peak = moments.index(step.peak)
+    highest = max(step.peak_bytes, measured.peak_bytes if measured else 0)
     divide, unit = scaled_unit(highest, "B")
     rows: list[dict[str, Any]] = []
     for index, moment in enumerate(moments):
         for at, held in ((index, moment.highest), (index + 0.5, moment.end)):
             rows += [
                 {"at": at, "category": name, "bytes": held.get(key, 0) / divide, "order": order}
-                for order, (key, name) in enumerate(NAMES.items())
+                for order, (key, name) in enumerate(STACKED.items())
             ]
-        rows.append(_hover(index, moment, moments[index - 1] if index else None, num_layers))
-    for index, moment in enumerate(measured or ()):
-        rows.append({"measured_at": index, "measured": moment.highest_bytes / divide, "name": moment.name(num_layers),
-                     "exact": moment.highest_bytes})  # fmt: skip
-    text = _("peak: {moment}, {bytes}").format(
-        moment=moments[peak].name(num_layers), bytes=units.si_bytes(moments[peak].highest_bytes)
-    )
-    rows.append({"peak_at": peak, "peak": moments[peak].highest_bytes / divide, "label": text,
-                 "early": peak < len(moments) / 2})  # fmt: skip
+        rows.append(_hover(index, moment, moments[index - 1] if index else None, step.name(moment)))
+    rows += [
+        {"measured_at": index, "measured": moment.highest_bytes / divide}
+        for index, moment in enumerate(measured.moments if measured else ())
+    ]
+    text = _("peak: {moment}, {bytes}").format(moment=step.peak_moment, bytes=units.si_bytes(step.peak_bytes))
+    early = peak < len(moments) / 4
+    rows.append({"peak_at": peak, "peak": step.peak_bytes / divide, "label": text, "early": early})
     rows += _phases(moments)
     show(_draw_timeline, rows, unit, alt_text=text, high=1.3 * highest / divide, last=len(moments) - 0.5)
 
 
-def _hover(index: int, moment: Moment, before: Moment | None, num_layers: int) -> dict[str, Any]:
+def _hover(index: int, moment: Moment, before: Moment | None, name: str) -> dict[str, Any]:
     """What a pointer over a moment reads: its name, the bytes there, and what it leaves more or less."""
     change = moment.end_bytes - (before.end_bytes if before is not None else 0)
-    row: dict[str, Any] = {"low": index - 0.25, "top": index + 0.75, "name": moment.name(num_layers)}
+    row: dict[str, Any] = {"low": index - 0.25, "top": index + 0.75, "name": name}
     row |= {name: units.si_bytes(moment.highest.get(key, 0)) for key, name in NAMES.items()}
     row |= {"total": f"{moment.highest_bytes:,} B"}
     row |= {"change": "" if before is None else ("+ " if change >= 0 else "− ") + units.si_bytes(abs(change))}
@@ -133,27 +129,28 @@ def _draw_timeline(unit: str) -> Any:
     ]
     points = canvas().transform_filter("isValid(datum.measured)").mark_point(filled=True, size=26, color=CLAIM)
     points = points.encode(x=x("measured_at"), y=y("measured"))
-    return alt.layer(areas, begins, *phases, rule, ring, points, *labels, hover).properties(height=185, padding=PADDING)
+    return alt.layer(areas, begins, *phases, rule, ring, points, *labels, hover).properties(height=120, padding=PADDING)
 
 
-def held(bars: Mapping[str, Mapping[str, int]], capacity_bytes: int, capacity_name: str) -> None:
-    """Bytes at the peak by category, a bar for each step, and where the device's memory ends."""
-    totals = {name: sum(parts.values()) for name, parts in bars.items()}
-    divide, unit = scaled_unit(capacity_bytes, "B")
+def held(bars: Mapping[str, StepMemory], capacity: tuple[int, str] | None = None) -> None:
+    """Bytes at the peak by category, a bar for each step; where the memory of a device of that name ends."""
+    totals = {name: step.peak_bytes for name, step in bars.items()}
+    divide, unit = scaled_unit(max([*totals.values(), *([capacity[0]] if capacity else [])]), "B")
     rows: list[dict[str, Any]] = []
-    for name, parts in bars.items():
+    for name, step in bars.items():
+        parts = step.peak.highest
         rows += [
             {"step": name, "category": shown, "bytes": parts.get(key, 0) / divide, "order": order,
-             "exact": parts.get(key, 0)}
-            for order, (key, shown) in enumerate(NAMES.items()) if parts.get(key)
+             "moment": step.peak_moment, "exact": parts.get(key, 0)}
+            for order, (key, shown) in enumerate(STACKED.items()) if parts.get(key)
         ]  # fmt: skip
         rows.append({"step": name, "end": totals[name] / divide, "label": units.si_bytes(totals[name])})
-    rows.append({"capacity": capacity_bytes / divide, "device": capacity_name})
-    words = "; ".join(f"{name}: {units.si_bytes(total)}" for name, total in totals.items())
-    alt_text = _("bytes at the peak: {words}; {device} has {capacity}").format(
-        words=words, device=capacity_name, capacity=units.si_bytes(capacity_bytes)
-    )
-    high = 1.18 * max(capacity_bytes, *totals.values()) / divide
+    alt_text = "; ".join(f"{name}: {units.si_bytes(total)}" for name, total in totals.items())
+    alt_text = _("bytes at the peak: {words}").format(words=alt_text)
+    if capacity is not None:
+        rows.append({"capacity": capacity[0] / divide, "device": capacity[1]})
+        alt_text += f"; {capacity[1]}: {units.si_bytes(capacity[0])}"
+    high = 1.18 * max([*totals.values(), *([capacity[0]] if capacity else [])]) / divide
     show(_draw_held, rows, unit, len(bars), alt_text=alt_text, high=high)
 
 
@@ -164,16 +161,18 @@ def _draw_held(unit: str, count: int) -> Any:
     axis = alt.Axis(tickCount=8, titlePadding=TITLE_PADDING)
     y = alt.Y("step:N", sort=None, title=None, axis=names_axis())
     x = alt.X("bytes:Q", title=_("held at the peak ({unit})").format(unit=unit), scale=scale, axis=axis)
-    tip = [alt.Tooltip("category:N"), alt.Tooltip("exact:Q", title=_("bytes"), format=",")]
-    legend = alt.Legend(title=None, orient="bottom", columns=7)
-    bars = canvas().transform_filter("isValid(datum.category)").mark_bar(height=20)
+    tip = [alt.Tooltip("category:N"), alt.Tooltip("exact:Q", title=_("bytes"), format=","), "moment:N"]
+    legend = alt.Legend(title=None, orient="right", rowPadding=0)
+    bars = canvas().transform_filter("isValid(datum.category)").mark_bar(height=17)
     bars = bars.encode(x=x.stack("zero"), y=y, color=_color(legend), order="order:O", tooltip=tip)
     ends = canvas().transform_filter("isValid(datum.end)").mark_text(align="left", dx=6)
     ends = ends.encode(x=alt.X("end:Q", scale=scale), y=y, text="label:N")
     line = canvas().transform_filter("isValid(datum.capacity)")
     rule = line.mark_rule(color="#D55E00", strokeWidth=2.5, strokeDash=[6, 3])
     rule = rule.encode(x=alt.X("capacity:Q", scale=scale), tooltip="device:N")
-    return alt.layer(bars, ends, rule).properties(height=28 * count, padding=PADDING)
+    named = line.mark_text(align="right", baseline="bottom", dy=-3, color="#D55E00")
+    named = named.encode(x=alt.X("capacity:Q", scale=scale), y=alt.value(0), text="device:N")
+    return alt.layer(bars, ends, rule, named).properties(height=24 * count, padding=PADDING)
 
 
 def by_batch(per_sequence: float, constant: float, largest: int, capacity_bytes: int, device: str) -> None:

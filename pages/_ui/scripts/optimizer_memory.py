@@ -9,18 +9,39 @@ from core.models import PRESETS
 
 
 def step(config: StepConfig) -> str:
-    """A step on paper: every moment, and the most that it ever holds."""
-    return f"""from core.memory.config import StepConfig
-from core.memory.paper_depth import step_on_paper
-from core.models import TransformerConfig
-
+    """A step predicted and measured, moment by moment."""
+    return f"""{_imports(config, "measure_step", "predict_step")}
 config = {_config_text(config)}
-moments = step_on_paper(config).moments
-for moment in moments:
-    print(f"{{moment.name(config.num_layers)}}: {{moment.highest_bytes:,}} B")
-peak = max(moments, key=lambda moment: moment.highest_bytes)
-print("peak:", peak.name(config.num_layers), peak.highest)
+predicted, measured = predict_step(config), {"None" if config.sharding else "measure_step(config)"}
+for index, moment in enumerate(predicted.moments):
+    beside = f", measured {{measured.moments[index].highest_bytes:,}} B" if measured else ""
+    print(f"{{predicted.name(moment)}}: {{moment.highest_bytes:,}} B{{beside}}")
+print("peak:", predicted.peak_moment, predicted.peak.highest)
+for term in predicted.activation_terms:
+    print(f"  {{term.name}}: {{term.value:,}} B = {{term.note}}")
 """
+
+
+def sharding(config: StepConfig) -> str:
+    """What one device holds and sends under every stage."""
+    devices = max(2, config.num_devices)
+    return f"""{_imports(config, "predict_step", "sharded")}
+from core.memory.sharding_claims import predict_sent_bytes
+
+config = {_config_text(config.change(sharding=None, num_devices=1))}
+for stage in (None, "zero1", "zero2", "zero3"):
+    one = config.change(sharding=stage, num_devices={devices} if stage else 1)
+    step, dealt = predict_step(one), sharded(one)
+    print(f"{{stage}}: peak {{step.peak_bytes:,}} B ({{step.peak_moment}}), states {{dealt.fullest.total_bytes:,}} B")
+    print(f"  gathered for a moment {{dealt.gathered_bytes:,}} B, sent {{predict_sent_bytes(dealt).value:,}} B")
+"""
+
+
+def _imports(config: StepConfig, *names: str) -> str:
+    model = "" if config.model in PRESETS.values() else "\nfrom core.models import TransformerConfig"
+    where = {"measure_step": "measure", "predict_step": "predict", "sharded": "predict"}
+    lines = [f"from core.memory.{where[name]} import {name}" for name in names]
+    return "\n".join(["from core.memory.config import StepConfig", *lines]) + model
 
 
 def _config_text(config: StepConfig) -> str:
@@ -45,19 +66,4 @@ for comparison in (cruncher.compare_cruncher_bytes(run), cruncher.compare_crunch
     for part in comparison.parts:
         print(f"  {{part.name}}: {{part.value:+,}} {{unit}}, {{part.note}}")
 print("entries saved for backward:", run.num_saved)
-"""
-
-
-def sharding(model: str, stage: str, num_devices: int, optimizer: str, dtype: str) -> str:
-    """What one device holds and sends, as torch deals it out, and by the paper's formula."""
-    return f"""from core.memory import sharding, sharding_claims
-from core.models import preset
-
-units = sharding.transformer_units(preset({model!r}))
-for stage in sharding.STAGES:
-    dealt = sharding.shard(units, stage, {num_devices}, {optimizer!r}, {dtype!r})
-    states, sent = sharding_claims.predict_device_bytes(dealt), sharding_claims.predict_sent_bytes(dealt)
-    mark = "*" if stage == {stage!r} else " "
-    print(f"{{mark}} {{stage}}: {{states.value:,}} B = {{states.formula}}")
-    print(f"    gathered for a moment {{dealt.gathered_bytes:,}} B, sent a step {{sent.value:,}} B = {{sent.formula}}")
 """
