@@ -131,7 +131,7 @@ def devices() -> None:
     asked = training_devices.devices()
     script = scripts.devices(asked.config, asked.processes, asked.parallel)
     if not cards.predict_measure_explain(
-        "devices", asked.prediction, asked.comparison, script=script, waiting=asked.waiting
+        "devices", asked.prediction, asked.comparison, script=script, waiting=asked.waiting, draw=False
     ):
         return
     training_devices.show(asked)

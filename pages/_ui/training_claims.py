@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import math
 
+import streamlit as st
+
 from core import flops, units
 from core.claims import Comparison, Conditions, Measurement, Prediction
 from core.flops.explain import Peak
@@ -49,6 +51,7 @@ def claims(seen: Seen) -> None:
     config, records = seen.info.config, seen.records
     if not records:
         return
+    place = st.container()  # above what the calibration has to say
     pairs = [(_("loss at step 0"), predict.compare_initial_loss(config, records[0]))]
     if config.flops_per_step <= MAX_COUNTED_FLOPS:
         pairs.append((_("FLOPs of a step"), _step_flops(config)))
@@ -57,7 +60,8 @@ def claims(seen: Seen) -> None:
         pairs.append((_("step time"), predict.compare_step_seconds(config, records, peak, machine.cores())))
         pairs.append((_("FLOP/s (ratio: MFU)"), predict.compare_step_rate(config, records, peak, machine.cores())))
     rows = [_row(name, one) for name, one in pairs]
-    tables.show(["", _("predicted"), _("measured"), _("ratio")], rows, _("predicted against measured"), dense=True)
+    with place:
+        tables.show(["", _("predicted"), _("measured"), _("ratio")], rows, _("predicted against measured"), dense=True)
 
 
 def _row(name: str, one: Comparison) -> list[tables.Cell]:

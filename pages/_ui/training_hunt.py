@@ -64,7 +64,7 @@ def hunt_evidence(evidence: Any) -> None:
         pair = [curve for curve in evidence.curves if curve.group == group]
         lines = {curve.label: list(enumerate(curve.losses)) for curve in pair}
         with column:
-            training_charts.curves(lines, _("step"), _("loss (log)"), True, group, height=95)
+            training_charts.curves(lines, _("step"), _("loss (log)"), True, group, height=85)
     left, right = st.columns(2)
     with left:
         lines = {curve.label: list(enumerate(curve.gradient_norms)) for curve in evidence.curves[:2]}

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import streamlit as st
@@ -97,8 +98,8 @@ def controls(config: TrainConfig) -> Seen | None:
         if info is not None:
             _change_rate(info, config)
         inputs.switch(_("Earlier runs"), "train_earlier", default=True)
-    if info is not None and not info.active:
-        st.caption(_state_in_words(info))
+        if info is not None and not info.active:
+            st.html(f'<p class="np-quiet" style="margin:0">{escape(_state_in_words(info))}</p>', width="content")
     refused = st.session_state.pop(_REFUSED, "")
     if refused:
         st.warning(refused)

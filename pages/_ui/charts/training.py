@@ -46,7 +46,7 @@ def _draw_curves(
     )  # fmt: skip
     y_scale = alt.Scale(type="log", nice=False, padding=6) if log else alt.Scale(zero=False)
     axis = alt.Axis(format=".0e", tickCount=5) if log else alt.Axis(tickCount=5)
-    columns = 5 if height > 130 else 2
+    columns = 5 if height > 130 else 1
     shown = (
         alt.Legend(title=None, orient="top", columns=columns, labelLimit=300, symbolType="stroke", symbolSize=300)
         if legend and len(names) > 1
