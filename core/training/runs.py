@@ -171,7 +171,11 @@ def find_run(run_id: str) -> RunInfo:
 def _without_owner(folder: Path, state: RunState) -> tuple[str, str]:
     """What has become of a run that nobody trains: its job is being submitted, waits, has just begun, or is over."""
     job_id = read_job(folder)
-    if not job_id and time.time() - (folder / "state.json").stat().st_mtime < SUBMIT_SECONDS:
+    if (
+        state.state == "queued"
+        and not job_id
+        and time.time() - (folder / "state.json").stat().st_mtime < SUBMIT_SECONDS
+    ):
         return state.state, ""
     job = jobs.status(job_id) if job_id else None
     if job is not None and job.state in ("queued", "running"):
