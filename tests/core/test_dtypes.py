@@ -148,8 +148,8 @@ def test_a_float_and_its_texts_are_the_same_number(value):
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", ".", "e5", "1e", "0x", "0x1F", "0x1.8", "1/0", "1/2/3", "nan/2", "٣", "１", "1,5", "abc", "1e5e5", "--1",
-     "1 +1j", "__import__('os')", "2^1e9", "½", "0b101", "1/1e999999999", "inf/inf", "\x00", "1\n2x"],
+    ["", " ", ".", "e5", "1e", "0x", "0x1F", "0x1.8", "1/2/3", "nan/2", "٣", "１", "1,5", "abc", "1e5e5", "--1",
+     "1 +1j", "__import__('os')", "2^1e9", "½", "0b101", "inf/inf", "\x00", "1\n2x"],
 )  # fmt: skip
 def test_what_is_no_number_is_refused_in_words(text):
     with pytest.raises(ValueError, match="is not a number; write for example 0.1"):
