@@ -1,5 +1,6 @@
 """Determinism and checkpoints: equal to the bit, whole or not at all, and no file from elsewhere does harm."""
 
+import contextlib
 import io
 import json
 import os
@@ -373,7 +374,8 @@ def trained_elsewhere(folder, kill_after=None):
     records = folder / "records.jsonl"
     if kill_after is not None:
         while process.poll() is None and not (records.exists() and records.read_bytes().count(b"\n") >= kill_after):
-            pass
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.01)
         os.kill(process.pid, signal.SIGKILL)
     process.wait()
     return [json.loads(line) for line in records.read_bytes().split(b"\n")[:-1]]
@@ -384,22 +386,20 @@ def test_killed_at_a_random_step_and_resumed_the_losses_are_the_same_to_the_bit(
     monkeypatch.setenv("NAPKIN_RUNS_DIR", str(tmp_path / "runs"))
     monkeypatch.setenv("NAPKIN_CACHE_DIR", str(tmp_path / "cache"))
     name = training.store_text(bytes(DATA.astype(np.uint8).tolist()) * 4)
-    config = TEXT.replace(corpus=name, num_steps=300)
+    config = TEXT.replace(corpus=name, num_steps=150)
     expected = [record.loss for record in training.train(config)]
     state = training_runs.RunState("queued", checkpoint_every=7)
     run_id = training_runs.new_folder(config, state)
     folder = tmp_path / "runs" / run_id
-    random_steps = random.Random()
-    for start in (0, 100):
-        seen = trained_elsewhere(folder, kill_after=start + random_steps.randrange(10, 90))
-        assert len(seen) < 300
-        assert [record["loss"] for record in seen] == expected[: len(seen)]
-        info = training.find_run(run_id)
-        assert info.state == "interrupted"
-        assert info.checkpoint_step is None or info.checkpoint_step <= len(seen)
-        assert training.inspect_checkpoint(folder / "checkpoint.pt").step >= len(seen) - 7 - 1
+    seen = trained_elsewhere(folder, kill_after=random.Random().randrange(10, 120))
+    assert len(seen) < 150
+    assert [record["loss"] for record in seen] == expected[: len(seen)]
+    info = training.find_run(run_id)
+    assert info.state == "interrupted"
+    assert info.checkpoint_step is None or info.checkpoint_step <= len(seen)
+    assert training.inspect_checkpoint(folder / "checkpoint.pt").step >= len(seen) - 7 - 1
     resumed = trained_elsewhere(folder)
-    assert [record["step"] for record in resumed] == list(range(300))
+    assert [record["step"] for record in resumed] == list(range(150))
     assert [record["loss"] for record in resumed] == expected
     assert training.find_run(run_id).state == "done"
     assert not list(folder.glob(".checkpoint*.part"))
