@@ -15,6 +15,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import streamlit as st
 
 from core.words import _
+from pages._ui import prose
 
 LECTURE = "lecture"
 PREDICT_FIRST = "predict_first"
@@ -110,7 +111,7 @@ def show_notes() -> None:
     """Say what the address asked for that could not be given, while what is shown instead is still on screen."""
     for key, (value, note) in _book().notes.items():
         if st.session_state.get(key) == value:
-            st.info(note)
+            st.info(prose.plain(note))
 
 
 def show(control: Control, draw: Draw, *, once: bool = False) -> Any:

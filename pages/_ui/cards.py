@@ -11,7 +11,7 @@ import streamlit as st
 from core import units
 from core.claims import Comparison, Measurement, Prediction, how_far_off
 from core.words import _
-from pages._ui import charts, inputs
+from pages._ui import charts, inputs, prose
 
 _GUESSES = "_napkin_guesses"
 AGREE = 0.001  # closer than three significant digits show
@@ -211,7 +211,7 @@ def _guessed(key: str, prediction: Prediction) -> bool:
         st.button(_("Show"), key=f"{field}_show", on_click=lambda: guesses.__setitem__(identity, None))
     wrong = st.session_state.get(f"{field}_wrong")
     if wrong:
-        st.warning(wrong)
+        st.warning(prose.plain(wrong))
     return False
 
 

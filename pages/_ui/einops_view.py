@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TypeVar
@@ -13,13 +12,12 @@ from core import named_dims, units
 from core.claims import Comparison
 from core.named_dims import Explanation, PatternError, Step
 from core.words import _
-from pages._ui import cards, inputs, tables
+from pages._ui import cards, inputs, prose, tables
 from pages._ui.cells import HUES
 from pages._ui.einops_cells import axes_text, shape_text
 
 Shape = tuple[int, ...]
 T = TypeVar("T")
-_MARKS = re.compile(r"[\\`*_{}\[\]<>()#+!|$:~-]")
 
 ONE_TENSOR = [one for one in named_dims.OPERATIONS if one != "einsum"]
 HEADS = {"en_op": "rearrange", "en_pattern": "... (heads d) -> ... heads d", "en_shape": "(2, 3, 8)",
@@ -92,17 +90,12 @@ def tried(work: Callable[[], T], library: Callable[[], str] | None = None) -> T 
     except ValueError as refused:
         if isinstance(refused, PatternError) and refused.end > refused.start:
             st.code(refused.marked, language=None)
-        st.warning(plain(str(refused)))
+        st.warning(prose.plain(str(refused)))
         said = library() if library is not None else ""
         if said:
             with st.expander(_("What einops says")):
                 st.code(said, language=None, wrap_lines=True)
         return None
-
-
-def plain(text: str) -> str:
-    """A text that Markdown leaves as it is: no emphasis, no formula, no picture, and -> no arrow."""
-    return "`->`".join(_MARKS.sub(r"\\\g<0>", part) for part in text.split("->"))
 
 
 def card(key: str, comparison: Comparison, script: str) -> bool:

@@ -119,7 +119,7 @@ def _guarded(show: Callable[[], None]) -> Callable[[], None]:
             show()
             binding.settle()
         except ValueError as refused:
-            st.warning(str(refused))
+            st.warning(prose.plain(str(refused)))
         except Exception as failure:
             logger.exception("section %s failed", show.__qualname__)
             st.error(

@@ -12,7 +12,7 @@ import streamlit as st
 
 from core import jobs, units
 from core.words import _
-from pages._ui import inputs
+from pages._ui import inputs, prose
 
 REFRESH_SECONDS = 0.3
 
@@ -58,7 +58,7 @@ def button_and_progress(
             st.button(_("Cancel"), key=f"{key}_cancel", on_click=jobs.cancel, args=(running.id,))
             watch(running.id)
     if refused is not None:
-        st.warning(refused)
+        st.warning(prose.plain(refused))
     _say_how_it_ended(now, st.session_state.get(f"{key}_refused"))
     return now.result if now is not None and now.state == "done" else None
 
@@ -95,7 +95,7 @@ def _refusal(check: Callable[[], None] | None) -> str | None:
 
 def _say_how_it_ended(now: jobs.Status | None, refused: str | None) -> None:
     if refused:
-        st.error(refused)
+        st.error(prose.plain(refused))
     elif now is None or now.state in ("queued", "running", "done"):
         return
     elif now.state == "cancelled":
@@ -103,4 +103,4 @@ def _say_how_it_ended(now: jobs.Status | None, refused: str | None) -> None:
     elif now.state == "lost":
         st.info(_("What was measured under this link is no longer here. Measure again."))
     else:
-        st.error(str(now.error))
+        st.error(prose.plain(str(now.error)))

@@ -9,12 +9,24 @@ from pathlib import Path
 from core import words
 
 FOLDER = Path(__file__).resolve().parent.parent / "_prose"
+_MARKS = re.compile(r"[\\`*_\[\]<>$]")
 _HEADING = re.compile(r"^## +(\S+) *$", re.MULTILINE)
 
 
 def text(page: str, section: str) -> str:
     """The text of a section, empty where the page has none for it."""
     return _sections(page, words.language()).get(section, "")
+
+
+def plain(text: str) -> str:
+    r"""A text that Markdown shows as it is: no emphasis, formula, link or picture, and -> is no arrow.
+
+    Sentences that repeat what a visitor typed, or what an address asked for, go through here.
+
+    >>> print(plain("no ![x](y) in a_b -> c"))
+    no !\[x\](y) in a\_b `->` c
+    """
+    return "`->`".join(_MARKS.sub(r"\\\g<0>", part) for part in text.split("->"))
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core import strides
 from core.strides import Layout, Operation, Ran, Step
 from core.words import _
-from pages._ui import cards, inputs, strides_cells
+from pages._ui import cards, inputs, prose, strides_cells
 from pages._ui.charts import strides_views as charts
 
 Shape = tuple[int, ...]
@@ -74,7 +74,7 @@ def chain() -> tuple[Chain, DeltaGenerator]:
             st.button(_("Reset"), key="strides_reset", on_click=inputs.set_values, kwargs={"strides_chain": "x"})
             beside = st.container(horizontal=True, vertical_alignment="center")
     if st.session_state.get(_REFUSED):
-        st.warning(st.session_state.pop(_REFUSED))
+        st.warning(prose.plain(st.session_state.pop(_REFUSED)))
     return run(strides.parse_shape(shape_text), strides.parse_chain(text)), beside
 
 
@@ -144,7 +144,7 @@ def tensor_of(made: Chain, known: int, script: str, beside: DeltaGenerator) -> N
     try:
         strides_cells.tensor("strides_chain", made.shape, made.operations, number)
     except ValueError as too_large:
-        st.info(str(too_large))
+        st.info(prose.plain(str(too_large)))
 
 
 # View, copy or error: the guesses

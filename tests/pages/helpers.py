@@ -30,7 +30,8 @@ def text_of(app: AppTest) -> str:
     parts = [element.proto.body for element in app.get("html")]
     for kind in ("header", "markdown", "caption", "info", "warning", "error"):
         parts += [element.value for element in getattr(app, kind)]
-    return html.unescape(re.sub(r"<style.*?</style>|<[^>]+>", " ", " ".join(parts), flags=re.DOTALL))
+    shown = re.sub(r"(?<!\\)<style.*?</style>|(?<!\\)<[^>]+>", " ", " ".join(parts), flags=re.DOTALL)
+    return html.unescape(re.sub(r"\\([\\`*_\[\]<>$])", r"\1", shown))
 
 
 def value_of(app: AppTest, kind: str = "predicted") -> str:
