@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
+import io
 import re
 
 import pytest
+import torch
 from playwright.sync_api import expect
 
 from core import training
@@ -41,7 +44,7 @@ def test_start_pause_reload_resume_on_the_smallest_run(visit):
     press(student, "resume")
     state(student, "done: 60 of 60 steps")
     last = list(training.train(TrainConfig(num_steps=60)))[-1].loss
-    expect(student.measured).to_have_attribute("title", f"{last!r} ")
+    expect(student.measured).to_have_attribute("title", repr(last))
     student.settle()
     student.expect_whole()
 
@@ -55,7 +58,7 @@ def test_a_killed_run_goes_on(visit):
     press(student, "resume")
     state(student, "done: 100 of 100 steps")
     last = list(training.train(TrainConfig(num_steps=100)))[-1].loss
-    expect(student.measured).to_have_attribute("title", f"{last!r} ")
+    expect(student.measured).to_have_attribute("title", repr(last))
     student.expect_whole()
 
 
@@ -65,4 +68,24 @@ def test_name_the_bug(visit):
     expect(student.page.get_by_text("Show the answer")).to_be_visible(timeout=90_000)
     student.turn("Show the answer", on=True)
     expect(student.page.get_by_test_id("stAlert")).to_contain_text("no optimizer restored")
+    student.expect_whole()
+
+
+def upload(student, name, content):
+    student.page.locator("input[type=file]").set_input_files(
+        {"name": name, "mimeType": "application/octet-stream", "buffer": content}
+    )
+    student.button("Inspect").click()
+
+
+def test_a_stranger_s_checkpoint_is_looked_at_and_a_hostile_one_refused(visit):
+    ours, hostile = io.BytesIO(), io.BytesIO()
+    training.Trainer(TrainConfig()).save(ours)
+    torch.save({"today": datetime.date(2026, 1, 1)}, hostile)
+    student = visit("training", training_section="Checkpoints")
+    upload(student, "ours.pt", ours.getvalue())
+    expect(student.page.get_by_test_id("stAlert")).to_contain_text("A checkpoint before step 0", timeout=90_000)
+    student.settle()
+    upload(student, "hostile.pt", hostile.getvalue())
+    expect(student.page.get_by_test_id("stAlert")).to_contain_text("carries code or objects", timeout=90_000)
     student.expect_whole()

@@ -12,7 +12,7 @@ CASES = {
     "repeat": ((SMALL, "stopped and resumed"), ["steps that differ 0 | first None | largest 0.0"]),
     "schedule": ((1.0, 0.1, 2, 7), ["first 0.5 highest 1.0 last 0.1", "mean learning rate 0.607"]),
     "sweep": ((SMALL, "lr", (1e-6, 1e-3)), ["lr = 1e-06: loss", "lr = 0.001: loss"]),
-    "checkpoint": ((SMALL,), ["bytes: predicted", "'optimizer'", "bit-identical: True"]),
+    "checkpoint": ((SMALL,), ["bytes: predicted", "'optimizers'", "bit-identical: True"]),
     "devices": ((TrainConfig(), 2, "ddp"), ["torchrun --standalone --nproc-per-node 2", "predicted 2.11 kB"]),
     "sample": ((TrainConfig(task="text", dim=16, num_layers=1, num_steps=5), "def ", 8, 0.0, 0), ["def "]),
 }  # fmt: skip
