@@ -17,7 +17,7 @@ LOG_FLOOR = 1e-30
 
 def losses(lines: Mapping[str, Points], log: bool, num_steps: int, alt_text: str) -> None:
     """Losses of runs against the step: the first is the one that is spoken of, thick."""
-    curves(lines, _("step"), _("loss") if not log else _("loss (log)"), log, alt_text, height=170, last=num_steps)
+    curves(lines, _("step"), _("loss") if not log else _("loss (log)"), log, alt_text, height=140, last=num_steps)
 
 
 def curves(
