@@ -65,9 +65,9 @@ def measure_step(
     return StepMemory(
         config.num_layers,
         moments,
-        _activation_terms(moments),
+        activation_terms(moments),
         config=config,
-        conditions=_conditions(config, real, depths),
+        conditions=conditions(config.precision, real, depths),
     )
 
 
@@ -100,11 +100,7 @@ def _measured(config: StepConfig, real: bool, on_progress: Callable[[float], Non
 
     mode: Any = contextlib.nullcontext() if real else FakeTensorMode()
     with mode, subjects.quiet():
-        if config.implementation == "napkin":
-            subject = subjects.napkin(config)
-        else:
-            fields = subjects.huggingface_fields(config.model)
-            subject = subjects.huggingface(fields, config.attention, config.precision, config.checkpointing == 1)
+        subject = subjects.of(config)
         tokens, labels = (torch.zeros(config.batch_size, config.seq_len, dtype=torch.long) for _input in range(2))
         trainers = subjects.optimizers(config, subject.model)
         micro_batches, autocast = min(2, config.accumulation_steps), config.precision == "autocast"
@@ -178,7 +174,7 @@ def _shifted(moment: Moment, one: Moment, next_one: Moment) -> Moment:
     return Moment(moment.kind, moment.block, moment.micro_batch, highest, end)
 
 
-def _activation_terms(moments: tuple[Moment, ...] | list[Moment]) -> tuple[Term, ...]:
+def activation_terms(moments: tuple[Moment, ...]) -> tuple[Term, ...]:
     """Activations by where the forward leaves them."""
     ends = {one.kind: one.end.get(result.ACTIVATION, 0) for one in moments if one.micro_batch == 0}
     embedding, blocks, head = (ends.get(kind, 0) for kind in (result.EMBEDDING, result.FORWARD, result.HEAD))
@@ -189,13 +185,13 @@ def _activation_terms(moments: tuple[Moment, ...] | list[Moment]) -> tuple[Term,
     )
 
 
-def _conditions(config: StepConfig | None, real: bool, depths: list[int]) -> Conditions:
+def conditions(precision: str, real: bool, depths: list[int]) -> Conditions:
+    """What a count of live storages was made under."""
     import torch
 
     kind = _("real tensors") if real else _("fake tensors: the same operations without data")
     notes = [kind, _("the second of two steps")]
     if len(depths) > 1:
         notes.append(_("measured at {small} and {large} blocks, extended").format(small=depths[0], large=depths[1]))
-    precision = config.precision if config is not None else "fp32"
     version, name = str(torch.__version__), _("live storages, by a dispatch mode")
     return Conditions("cpu", name, precision, 1, warmup=1, trials=1, torch_version=version, notes=tuple(notes))

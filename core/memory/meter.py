@@ -23,7 +23,7 @@ from core.memory.timeline import Timeline
 _DEVICE = torch.ops.prim.device.default  # asking a fake tensor for its device is an operation, and a common one
 
 
-class MemoryMeter(TorchDispatchMode):
+class MemoryMeter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the storages that ``add`` is told of and those that operations make while the mode is on.
 
     >>> meter = MemoryMeter()
@@ -36,7 +36,7 @@ class MemoryMeter(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.timeline = Timeline()
         self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._category: dict[int, str] = {}

@@ -51,6 +51,10 @@ class Sheet:
         self.node: Node | None = None
         self.slot = 0
 
+    def detached(self) -> Sheet:
+        """The same storage, without the node."""
+        return Sheet(self.storage, self.shape, self.strides, self.item)
+
 
 class Node:
     """An operation that backward goes through: what it saved, how it goes back, and the nodes it goes back to."""
@@ -114,27 +118,30 @@ class Tape:
         return sheet
 
     def save(self, *sheets: Sheet) -> list[Any]:
-        """What a node holds for backward of these: their storages, or placeholders inside a checkpoint."""
+        """What a node holds for backward of its inputs: themselves, or placeholders inside a checkpoint."""
         checkpoint = self.checkpoint
         if checkpoint is not None and not self.recomputing:
             first = checkpoint.num_saved
             checkpoint.num_saved += len(sheets)
             return [Placeholder(checkpoint, first + index) for index in range(len(sheets))]
-        saved = [Sheet(one.storage, one.shape, one.strides, one.item) for one in sheets]  # without their nodes
         if checkpoint is not None:
             assert checkpoint.recomputed is not None
-            for one in saved:
-                checkpoint.recomputed[checkpoint.num_recomputed] = one
+            for one in sheets:
+                checkpoint.recomputed[checkpoint.num_recomputed] = one.detached()
                 checkpoint.num_recomputed += 1
                 if checkpoint.num_recomputed == checkpoint.num_saved:
                     raise StopRecomputation
-        return saved
+        return list(sheets)
+
+    def save_results(self, *sheets: Sheet) -> list[Any]:
+        """What a node holds of its own results: not their nodes, which would be itself."""
+        return self.save(*[one.detached() for one in sheets])
 
     def record(self, inputs: Sequence[Sheet], saved: list[Any], backward: Backward, *outputs: Sheet) -> None:
         """The node of an operation: from its outputs back to those of its inputs that need a gradient."""
         self._sequence += 1
         node = Node(self._sequence, saved, backward, len(outputs))
-        edges = []
+        edges: list[tuple[Node, int, Shape, int] | None] = []
         for one in inputs:
             if one.node is None:
                 edges.append(None)

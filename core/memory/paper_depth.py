@@ -148,11 +148,10 @@ class _Extension:
         for micro_batch in range(min(2, self.config.accumulation_steps)):
             yield self._once(by_place[micro_batch, result.EMBEDDING, None][0])
             for block in range(self.depth.num_layers):
-                peak, end = (
-                    by_place[micro_batch, result.FORWARD, one][0] for one in self.depth.forward_twins(block, self.least)
+                peak, end = self.depth.forward_twins(block, self.least)
+                yield self._forward(
+                    by_place[micro_batch, result.FORWARD, peak][0], by_place[micro_batch, result.FORWARD, end][0], block
                 )
-                highest, after = self._forward(peak, block).highest, self._forward(end, block).end
-                yield Moment(result.FORWARD, block, micro_batch, highest, after)
             for kind in (result.HEAD, result.LOSS_BACKWARD, result.HEAD_BACKWARD):
                 yield self._once(by_place[micro_batch, kind, None][0])
             for block in reversed(range(self.depth.num_layers)):
@@ -178,13 +177,23 @@ class _Extension:
             moved.end.pop(result.GRADIENT, None)
         return Moment(moved.kind, None, moved.micro_batch, _positive(moved.highest), _positive(moved.end))
 
-    def _forward(self, twin: Moment, block: int) -> Moment:
-        assert twin.block is not None
-        (segment, number), (twins, twin_number) = self.depth.place(block), self.least.place(twin.block)
+    def _forward(self, peak: Moment, end: Moment, block: int) -> Moment:
+        gradient = self._gradients(peak, self.more_layers)
+        highest = self._moved(peak.highest, self._before(peak.block, block), gradient)
+        return Moment(
+            peak.kind, block, peak.micro_batch, highest, self._moved(end.end, self._before(end.block, block), gradient)
+        )
+
+    def _before(self, twin: int | None, block: int) -> int:
+        """What the forward has kept before a block beyond what it has before its twin."""
+        assert twin is not None
+        (segment, number), (twins, twin_number) = self.depth.place(block), self.least.place(twin)
         before = segment * (self.segment_forward + self.depth.length * self.casts)
-        twin_before = twins * (self.segment_forward + self.least.length * self.casts)
-        more = before - twin_before + (number - twin_number) * self.casts
-        return self._moment(twin, block, more, more, self._gradients(twin, self.more_layers))
+        return (
+            before
+            - twins * (self.segment_forward + self.least.length * self.casts)
+            + (number - twin_number) * self.casts
+        )
 
     def _backward(self, twin: Moment, block: int, recomputed: bool = True) -> Moment:
         assert twin.block is not None
@@ -204,14 +213,24 @@ class _Extension:
         return blocks * self.gradient if late else 0
 
     def _moment(self, twin: Moment, block: int | None, highest: int, end: int, gradient: int) -> Moment:
-        parameters = self.more_layers * self.gradient
+        return Moment(
+            twin.kind,
+            block,
+            twin.micro_batch,
+            self._moved(twin.highest, highest, gradient),
+            self._moved(twin.end, end, gradient),
+        )
 
-        def moved(bytes_now: Bytes, activation: int) -> Bytes:
-            more = {result.PARAMETER: parameters, result.ACTIVATION: activation, result.GRADIENT: gradient}
-            out = {name: bytes_now.get(name, 0) + more.get(name, 0) for name in result.CATEGORIES}
-            return _positive(out | {result.OPTIMIZER_STATE: self.state})
-
-        return Moment(twin.kind, block, twin.micro_batch, moved(twin.highest, highest), moved(twin.end, end))
+    def _moved(self, sizes: Bytes, activation: int, gradient: int) -> Bytes:
+        moved = dict(sizes)
+        moved[result.PARAMETER] += self.more_layers * self.gradient
+        if self.state:
+            moved[result.OPTIMIZER_STATE] = self.state
+        if activation:
+            moved[result.ACTIVATION] = moved.get(result.ACTIVATION, 0) + activation
+        if gradient:
+            moved[result.GRADIENT] = moved.get(result.GRADIENT, 0) + gradient
+        return moved
 
 
 def _positive(sizes: Bytes) -> Bytes:

@@ -67,7 +67,7 @@ def _shifted_cross_entropy(t: Tape, logits: Sheet, labels: Sheet) -> Sheet:
     batch, seq, vocab = logits.shape
     logits_fp32 = ops.cast(t, logits, ops.FP32)
     padded = t.new((batch, seq + 1), ops.INT64)
-    shifted = t.new((batch, seq), ops.INT64)
+    shifted = padded if batch == 1 else t.new((batch, seq), ops.INT64)  # one row shifted is contiguous as it is
     loss = ops.cross_entropy(t, ops.view(t, logits_fp32, (batch * seq, vocab)), shifted)
     del padded
     return loss

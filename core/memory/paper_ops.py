@@ -143,7 +143,7 @@ def negate(t: Tape, x: Sheet) -> Sheet:
 
 def tanh(t: Tape, x: Sheet) -> Sheet:
     y = _pointwise(t, x)
-    t.record((x,), t.save(y), lambda grad, y: (_pointwise(t, grad, y),), y)
+    t.record((x,), t.save_results(y), lambda grad, y: (_pointwise(t, grad, y),), y)
     return y
 
 
@@ -207,7 +207,7 @@ cube = square  # the same nodes: x saved; the lower power, its multiple and the 
 def rsqrt(t: Tape, x: Sheet) -> Sheet:
     """1/√x; backward makes its cube, half the gradient and their product."""
     y = _pointwise(t, x)
-    t.record((x,), t.save(y), lambda grad, y: (_three(t, y, grad),), y)
+    t.record((x,), t.save_results(y), lambda grad, y: (_three(t, y, grad),), y)
     return y
 
 
@@ -226,6 +226,13 @@ def mean_last(t: Tape, x: Sheet) -> Sheet:
     return view(t, y, (*y.shape, 1))
 
 
+def mean_all(t: Tape, x: Sheet) -> Sheet:
+    """The mean of all entries."""
+    y, before = t.new((), x.item), x.shape
+    t.record((x,), [], lambda grad: (t.new(before, grad.item),), y)
+    return y
+
+
 def _spread(t: Tape, grad: Sheet, shape: Shape) -> Sheet:
     expanded = _like(grad, shape, (*grad.strides, 0))
     return t.new(shape, grad.item, dense((expanded,)))
@@ -236,7 +243,7 @@ def activation(t: Tape, x: Sheet, name: str) -> Sheet:
     saved = t.save(x) if name != "relu" else []
     y = _pointwise(t, x)
     if name == "relu":
-        saved = t.save(y)
+        saved = t.save_results(y)
     t.record((x,), saved, lambda grad, kept: (_pointwise(t, grad, kept),), y)
     return y
 
@@ -296,7 +303,7 @@ def layer_norm(t: Tape, x: Sheet, weight: Sheet, bias: Sheet) -> Sheet:
     y = t.new(x.shape, x.item, dense((x,)))
     rows = (*x.shape[:-1], 1)
     mean, inverse = t.new(rows, weight.item), t.new(rows, weight.item)
-    saved = before + t.save(mean, inverse)
+    saved = before + t.save_results(mean, inverse)
 
     def backward(grad: Sheet, *_kept: Sheet) -> tuple[Sheet | None, ...]:
         return t.new(grad.shape, grad.item), t.new(weight.shape, weight.item), t.new(bias.shape, bias.item)
@@ -308,7 +315,7 @@ def layer_norm(t: Tape, x: Sheet, weight: Sheet, bias: Sheet) -> Sheet:
 def softmax(t: Tape, x: Sheet, item: int = 0) -> Sheet:
     """Softmax along the last axis, saved; ``item`` computes and returns it in another precision."""
     y, before = t.new(x.shape, item or x.item), x.item
-    t.record((x,), t.save(y), lambda grad, _y: (t.new(grad.shape, before),), y)
+    t.record((x,), t.save_results(y), lambda grad, _y: (t.new(grad.shape, before),), y)
     return y
 
 
@@ -325,7 +332,7 @@ def fused_attention(t: Tape, q: Sheet, k: Sheet, v: Sheet) -> Sheet:
     before = t.save(q, k, v)
     y = t.new(q.shape, q.item, dense((q,)))
     log_sum = t.new(q.shape[:-1], FP32)
-    saved = before + t.save(y, log_sum)
+    saved = before + t.save_results(y, log_sum)
     t.record((q, k, v), saved, lambda _grad, *kept: tuple(_by_position(t, one) for one in kept[:3]), y)
     return y
 
@@ -358,9 +365,9 @@ def cross_entropy(t: Tape, logits: Sheet, labels: Sheet) -> Sheet:
     logits = cast(t, logits, FP32) if t.autocast else logits
     y = t.new(logits.shape, logits.item)
     before, item = logits.shape, logits.item
-    t.record((logits,), t.save(y), lambda _grad, _y: (t.new(before, item),), y)
+    t.record((logits,), t.save_results(y), lambda _grad, _y: (t.new(before, item),), y)
     saved = t.save(y, labels)
     loss, total_weight = t.new((), item), t.new((), item)
-    saved += t.save(total_weight)
+    saved += t.save_results(total_weight)
     t.record((y,), saved, lambda _grad, *_kept: (t.new(before, item),), loss)
     return loss

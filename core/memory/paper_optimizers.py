@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from core.memory.config import StepConfig
 from core.memory.paper import Shape, Sheet, Tape
 from core.memory.paper_ops import BF16
 from core.optimizers.registry import state_bytes
 
-Named = Sequence[tuple[str, Shape]]
+Named = tuple[tuple[str, Shape], ...]
 MUON_STEPS = 5
 
 

@@ -43,7 +43,7 @@ def write_step(config: StepConfig) -> PaperStep:
         t.timeline.start(result.EMBEDDING)
         loss = model.loss(t, w, blocks, tokens, labels)
         t.casts.clear()
-        kept = _kept(loss) if not micro_batch else kept
+        kept = kept_bytes(loss) if not micro_batch else kept
         t.timeline.start(result.LOSS_BACKWARD)
         t.backward(loss)
         del loss
@@ -74,7 +74,7 @@ def _parameters(t: Tape, shapes: paper_models.Shapes, item: int) -> Parameters:
     return {name: t.parameter(shape, item, result.PARAMETER) for name, shape in shapes}
 
 
-def _kept(loss: Sheet) -> Kept:
+def kept_bytes(loss: Sheet) -> Kept:
     """Bytes of the storages that the graph holds, by label and block."""
     found: dict[int, Storage] = {id(loss.storage): loss.storage}
     seen: set[int] = set()

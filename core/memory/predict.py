@@ -38,7 +38,7 @@ def predict_step(config: StepConfig) -> StepMemory:
         _activation_terms(config, written.kept),
         _parameter_terms(config),
         _state_terms(config),
-        config,
+        config=config,
     )
     return step if config.sharding is None else _on_one_device(config, step)
 

@@ -28,7 +28,8 @@ class StepMemory:
 
     ``moments`` is the timeline; of accumulated micro-batches it has the first and one that stands for all others.
     ``activation_terms`` make up ``activation_bytes``, what autograd keeps for backward when the loss is known.
-    ``config`` is None where the model is no Transformer of ours; ``conditions`` is None for a prediction.
+    ``allocator_terms`` is what a GPU's allocator takes (see ``core.memory.cuda``), empty elsewhere. ``config`` is None
+    where the model is no Transformer of ours; ``conditions`` is None for a prediction.
     """
 
     num_layers: int
@@ -36,6 +37,7 @@ class StepMemory:
     activation_terms: tuple[Term, ...] = ()
     parameter_terms: tuple[Term, ...] = ()
     state_terms: tuple[Term, ...] = ()
+    allocator_terms: tuple[Term, ...] = ()
     config: StepConfig | None = None
     conditions: Conditions | None = None
 

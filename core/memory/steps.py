@@ -38,7 +38,7 @@ def metered_steps(
             for micro_batch in range(micro_batches):
                 timeline.micro_batch = micro_batch
                 hooks.forward = True
-                timeline.start(result.EMBEDDING)
+                timeline.start(result.EMBEDDING if subject.blocks else result.HEAD)
                 with torch.autocast(tokens.device.type, torch.bfloat16, enabled=autocast):
                     loss = subject.loss(tokens, labels)
                 timeline.start(result.LOSS_BACKWARD)
@@ -71,7 +71,7 @@ class _Hooks:
     def on(self, meter: MemoryMeter) -> _Hooks:
         subject, timeline, last = self.subject, meter.timeline, len(self.subject.blocks) - 1
         for p in subject.model.parameters():
-            done = p.register_post_accumulate_grad_hook(lambda p: meter.add([p.grad], result.GRADIENT))
+            done = p.register_post_accumulate_grad_hook(lambda p: meter.add([p.grad], result.GRADIENT))  # type: ignore[no-untyped-call]
             self.handles.append(done)
 
         def before(block: int) -> Callable[..., None]:
@@ -79,7 +79,7 @@ class _Hooks:
                 if self.forward:  # a checkpointed block runs again in backward, as a part of it
                     timeline.start(result.FORWARD, block)
                     if block == 0:
-                        _first((args, kwargs)).register_hook(lambda _grad: timeline.start(result.END_OF_BACKWARD))
+                        _on_gradient((args, kwargs), lambda: timeline.start(result.END_OF_BACKWARD))
 
             return start
 
@@ -88,12 +88,12 @@ class _Hooks:
                 if self.forward:
                     if block == last:
                         timeline.start(result.HEAD)
-                    _first(out).register_hook(lambda _grad: timeline.start(result.BACKWARD, block))
+                    _on_gradient(out, lambda: timeline.start(result.BACKWARD, block))
 
             return stop
 
         def logits(_module: nn.Module, _args: Any, out: Any) -> None:
-            _first(out).register_hook(lambda _grad: timeline.start(result.HEAD_BACKWARD))
+            _on_gradient(out, lambda: timeline.start(result.HEAD_BACKWARD))
 
         for number, block in enumerate(subject.blocks):
             self.handles.append(block.register_forward_pre_hook(before(number), with_kwargs=True))
@@ -109,6 +109,7 @@ class _Hooks:
             handle.remove()
 
 
-def _first(values: Any) -> Tensor:
-    """The first tensor that a gradient goes through."""
-    return next(one for one in tree_leaves(values) if isinstance(one, Tensor) and one.requires_grad)
+def _on_gradient(values: Any, call: Callable[[], None]) -> None:
+    """Call when the gradient of the first tensor that has one is complete."""
+    tensor = next(one for one in tree_leaves(values) if isinstance(one, Tensor) and one.requires_grad)
+    tensor.register_hook(lambda _grad: call())  # type: ignore[no-untyped-call]

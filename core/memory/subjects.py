@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,13 @@ def napkin(config: StepConfig) -> Subject:
         return functional.cross_entropy(logits, rearrange(labels, "batch seq -> (batch seq)"))
 
     return Subject(model, list(model.blocks), model, loss)
+
+
+def of(config: StepConfig) -> Subject:
+    """The config's model, ours or Hugging Face's."""
+    if config.implementation == "napkin":
+        return napkin(config)
+    return huggingface(huggingface_fields(config.model), config.attention, config.precision, config.checkpointing == 1)
 
 
 def huggingface_fields(model: TransformerConfig) -> dict[str, Any]:
@@ -90,7 +98,7 @@ def huggingface(fields: Mapping[str, Any], attention: str, precision: str, check
 
 @contextlib.contextmanager
 def _no_packing(transformers: Any) -> Iterator[None]:
-    """One sequence a row, as it is: under fake tensors transformers cannot read that, and would make a mask for each."""
+    """One sequence a row: transformers cannot read that from fake tensors, and would make a mask for each block."""
     module, name = transformers.masking_utils, "find_packed_sequence_indices"
     before = getattr(module, name, None)
     if before is not None:
@@ -104,6 +112,7 @@ def _no_packing(transformers: Any) -> Iterator[None]:
 
 def import_transformers() -> Any:
     """The transformers package; ValueError, saying how to get it, where it is not installed."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when it is imported: nothing here ever downloads
     try:
         import transformers
     except ImportError:
@@ -115,7 +124,7 @@ def import_transformers() -> Any:
 def _blocks(model: nn.Module) -> Sequence[nn.Module]:
     """The longest list of modules in a model: its blocks."""
     lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
-    return list(max(lists, key=len, default=nn.ModuleList()))
+    return list(max(lists, key=lambda one: sum(1 for _block in one), default=nn.ModuleList()))
 
 
 def optimizers(config: StepConfig, model: nn.Module) -> list[torch.optim.Optimizer]:
