@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 from typing import Any
@@ -9,15 +10,16 @@ from typing import Any
 import streamlit as st
 
 from core import hardware, units
-from core.claims import Comparison, Measurement, Prediction, Term
+from core.claims import Comparison, Prediction
 from core.hardware import Accelerator
+from core.memory.compare import compare_step, predict_peak
 from core.memory.config import MAX_ACCUMULATION_STEPS, MAX_BATCH_SIZE, MAX_SEQ_LEN, StepConfig
 from core.memory.cruncher import MAX_BATCH, MAX_DIM, MAX_LAYERS, TRAINERS, CruncherRun, measure_cruncher
 from core.memory.measure import measure_step
 from core.memory.predict import predict_step, sharded
 from core.memory.sharding import MAX_DEVICES, NOT_SHARDED, STAGES
 from core.memory.sharding_claims import predict_gathered_bytes, predict_paper_bytes, predict_sent_bytes
-from core.memory.step_memory import NAMES, StepMemory
+from core.memory.step_memory import StepMemory
 from core.models import PRESETS, TransformerConfig
 from core.optimizers import OPTIMIZERS
 from core.words import _
@@ -25,7 +27,6 @@ from pages._ui import inputs, jobs_view
 from pages._ui.scripts import optimizer_memory as scripts
 
 OWN = "own"
-LEAST_SHARE = 1e-3  # of the peak, to be named in its formula
 PRECISIONS = {"fp32": "fp32", "autocast": _("bf16 autocast"), "bf16": "bf16"}
 STAGE_NAMES = {"none": _("not sharded"), "zero1": "ZeRO 1", "zero2": "ZeRO 2", "zero3": "ZeRO 3"}
 DEFAULT_DEVICE = "NVIDIA A100 SXM4 80GB"
@@ -105,19 +106,12 @@ class AskedStep:
             if self.config.sharding is not None:
                 waiting = _("this meter sees one device: choose “not sharded”")
             return prediction, None, waiting
-        found, said = self.measured.peak.highest, self.predicted.peak.highest
-        parts = [Term(NAMES[name], found.get(name, 0) - said.get(name, 0)) for name in NAMES]
-        measured = Measurement(prediction.quantity, (self.measured.peak_bytes,), "B", self.measured.conditions)
-        return prediction, Comparison(prediction, measured, tuple(part for part in parts if part.value)), ""
+        return prediction, compare_step(self.config, self.measured).peak, ""
 
 
 def peak(step: StepMemory) -> Prediction:
-    """The most that a step holds: the states and all else at that moment."""
-    terms = step.terms["peak_bytes"]
-    shown = [term for term in terms if term.value >= LEAST_SHARE * step.peak_bytes]
-    formula = " + ".join(f"{units.si_bytes(term.value)} {term.name}" for term in shown)
-    quantity = _("peak of a step") if step.config is None or step.config.sharding is None else _("peak on one device")
-    return Prediction(quantity, step.peak_bytes, "B", formula)
+    """The most that a step holds: the states and all else at that moment; its terms are in its formula."""
+    return dataclasses.replace(predict_peak(step), terms=())
 
 
 def asked_step() -> AskedStep:

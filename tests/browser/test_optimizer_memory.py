@@ -46,6 +46,25 @@ def test_a_step_is_metered_cancelled_and_its_peak_moves(visit):
     student.expect_whole()
 
 
+def test_what_fits_and_the_assignment_s_exercise(visit):
+    student = visit("optimizer_memory", optimizer_memory_section="Fits")
+    expect(student.predicted).to_contain_text("sequences")
+    expect(student.page.get_by_text("Fits: ")).to_be_visible()
+    student.settle()
+    assert excess(student) <= 0
+    choose(student, "mem_model", "Llama 3 70B")
+    expect(student.predicted).to_have_text("0 sequences")
+    expect(student.page.get_by_text("Does not fit")).to_be_visible()
+    student.section("GPT-2 XL")
+    expect(student.predicted).to_have_text("5 sequences")
+    expect(student.page.get_by_text("5,115 days")).to_be_visible()
+    student.turn("Checkpoint every block", on=True)
+    expect(student.predicted).not_to_have_text("5 sequences")
+    student.settle()
+    assert excess(student) <= 0
+    student.expect_whole()
+
+
 def test_dealt_out_to_devices_and_the_lecture_s_cruncher(visit):
     student = visit("optimizer_memory", optimizer_memory_section="Sharding")
     before = student.predicted.inner_text()

@@ -21,10 +21,10 @@ def test_a_race_step_by_step_until_sgd_diverges(visit):
     assert excess(student) <= 0
     student.set_number("opt_condition", 10)
     student.set_number("opt_lr", 0.2)  # exactly where SGD begins to diverge: it swings for ever
-    student.button("◀").click()
-    student.expect_value("optimizers_race_step", "199")
-    expect(student.page.locator(".np-predicted .np-label")).to_contain_text("loss after 199 steps")
     expect(student.page.get_by_text("SGD diverges from lr = 0.200 on")).to_be_visible()
+    student.settle()
+    student.button("◀").click()
+    expect(student.page.locator(".np-predicted .np-label")).to_contain_text("loss after 199 steps")
     student.button("SGD diverges").click()
     expect(student.page.locator(".np-waiting")).to_contain_text("SGD diverged")
     expect(student.predicted).to_contain_text("× 10")

@@ -1,11 +1,15 @@
 """Optimizer memory: each control's effect, the lecture's values, each refusal, and a measured step from end to end."""
 
+import re
+
 import pytest
 
 from core import jobs, units
 from core.memory.config import StepConfig
 from core.memory.cruncher import measure_cruncher
+from core.memory.fits import largest_batch
 from core.memory.predict import predict_step
+from pages._ui.memory_view import accelerators
 from tests.pages.helpers import charts, choose, open_page, press, rows, text_of, value_of
 
 
@@ -98,7 +102,7 @@ def test_a_preset_sets_the_step():
 )
 def test_what_cannot_be_a_step_is_refused_in_words(values, message):
     app = at_section("step", **values)
-    assert message in app.warning[0].value
+    assert message in app.warning[0].value.replace("\\", "")
     assert not app.get("vega_lite_chart")
     assert "This section failed" not in text_of(app)
 
@@ -147,12 +151,80 @@ def test_every_stage_of_sharding_is_a_bar():
     assert charts(app) != before
 
 
+def test_what_fits_and_what_one_more_sequence_does():
+    app = at_section("fits")
+    config = StepConfig("gpt2", batch_size=4)
+    batch = largest_batch(config, 80 * 10**9)
+    assert value_of(app) == f"{batch} sequences"
+    assert predict_step(config.change(batch_size=batch)).peak_bytes <= 80 * 10**9
+    assert predict_step(config.change(batch_size=batch + 1)).peak_bytes > 80 * 10**9
+    assert "**Fits**: 6.41 GB at its peak (loss backward), of 80.0 GB." in text_of(app)
+    assert {row["label"] for row in rows(app) if row.get("end")} >= {"6.41 GB"}
+    choose(app, "mem_batch", batch + 1)
+    assert "**Does not fit**" in text_of(app)
+    larger = max(accelerators().values(), key=lambda one: one.memory_bytes)
+    choose(app, "mem_device", larger.name)
+    assert "**Fits**" in text_of(app)
+    assert [row["device"] for row in rows(app) if row.get("capacity")] == [larger.name]
+
+
+def test_where_not_even_one_sequence_fits():
+    app = at_section("fits", mem_model="llama3-70b")
+    assert value_of(app) == "0 sequences"
+    assert "not even one sequence" in text_of(app)
+    choose(app, "mem_stage", "zero3")
+    choose(app, "mem_devices", 256)
+    choose(app, "mem_every", 1)
+    assert value_of(app) != "0 sequences"
+
+
+def test_the_assignment_s_exercise():
+    app = at_section("exercise")
+    config = StepConfig("gpt2-xl", attention="eager")
+    batch = largest_batch(config, 80 * 10**9)
+    assert value_of(app) == f"{batch} sequences"
+    assert "(16 bytes a parameter: 24.9 GB)" in text_of(app)
+    assert "**5,115 days**" in text_of(app)
+    marks = [(row["batch"], row["fits"]) for row in rows(app) if row.get("batch") is not None]
+    assert {batch for batch, fit in marks if fit} == {one for one, _fit in marks if one <= batch}
+    for key, value in (("xl_model", "cs336-xl"), ("xl_precision", "bf16"), ("xl_attention", "sdpa"),
+                       ("xl_checkpoint", True)):  # fmt: skip
+        before = text_of(app)
+        choose(app, key, value)
+        assert text_of(app) != before
+    assert "**6,584 days**" in text_of(app)
+
+
+def test_checkpoints_have_a_best_distance():
+    app = at_section("checkpoints", mem_batch=32)
+    config = StepConfig("gpt2", batch_size=32)
+    drawn = {row["k"]: row["exact"] for row in rows(app) if row.get("k") is not None}
+    for every, size in drawn.items():
+        assert predict_step(config.change(checkpointing=int(every))).peak_bytes == size
+    assert value_of(app) == units.si_bytes(min(drawn.values()))
+    assert [row["name"] for row in rows(app) if row.get("root")] == ["√12"]
+    assert "The second forward is" in text_of(app)
+
+
+def test_rules_of_thumb_beside_the_exact_step():
+    app = at_section("rules")
+    assert figures(app)[1] == "6.41 GB"
+    shown = {row["rule"]: (row["napkin"], row["exact"]) for row in rows(app)}
+    assert list(shown) == ["16 bytes a parameter", "L · (34·s·b·h + 5·a·b·s²)", "both, against the peak"]
+    assert "+ 0 B what no part above accounts for" in re.sub(r"\s+", " ", text_of(app))
+    choose(app, "mem_attention", "eager")
+    changed = {row["rule"]: (row["napkin"], row["exact"]) for row in rows(app)}
+    assert changed["16 bytes a parameter"] != shown["L · (34·s·b·h + 5·a·b·s²)"]
+    assert changed["L · (34·s·b·h + 5·a·b·s²)"] != shown["L · (34·s·b·h + 5·a·b·s²)"]
+
+
 def test_predict_first_hides_every_answer():
     app = choose(open_page("optimizer_memory"), "predict_first", True)
-    for section in ("step", "sharding", "cruncher"):
+    for section in ("step", "fits", "exercise", "sharding", "checkpoints", "rules", "cruncher"):
         choose(app, "optimizer_memory_section", section)
         assert not any("np-box np-" in element.proto.body for element in app.get("html"))
         assert not app.get("vega_lite_chart")
-        assert "sent in a step" not in text_of(app)
+        for hidden in ("sent in a step", "**Fits**", "days**", "The second forward"):
+            assert hidden not in text_of(app)
     choose(app, "np_guess_mem_bytes", "544 B")
     assert "You guessed 544 B" in text_of(app)

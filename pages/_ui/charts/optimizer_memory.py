@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core import units
+from core.claims import Comparison
 from core.memory import result
+from core.memory.fits import Checkpointing, PeakLine
 from core.memory.result import Moment
 from core.memory.step_memory import NAMES, StepMemory
 from core.words import _
@@ -17,7 +19,7 @@ COLORS = [*MEMORY_COLORS, "#56B4E9", "#7A5BA6", "#D55E00"]
 STACKED = {
     key: NAMES[key] for key in sorted(NAMES, key=lambda one: (one != result.PARAMETER, one != result.OPTIMIZER_STATE))
 }
-PADDING = {"bottom": 4}  # Streamlit leaves 20 pixels below a chart that says nothing
+PADDING = {"bottom": 0}  # Streamlit leaves 20 pixels below a chart that says nothing
 TITLE_PADDING = 4
 NARROW = 0.08  # of the moments: too few to write over
 PHASES = {
@@ -151,10 +153,11 @@ def held(bars: Mapping[str, StepMemory], capacity: tuple[int, str] | None = None
         rows.append({"capacity": capacity[0] / divide, "device": capacity[1]})
         alt_text += f"; {capacity[1]}: {units.si_bytes(capacity[0])}"
     high = 1.18 * max([*totals.values(), *([capacity[0]] if capacity else [])]) / divide
-    show(_draw_held, rows, unit, len(bars), alt_text=alt_text, high=high)
+    present = tuple(name for key, name in NAMES.items() if any(step.peak.highest.get(key) for step in bars.values()))
+    show(_draw_held, rows, unit, len(bars), present, alt_text=alt_text, high=high)
 
 
-def _draw_held(unit: str, count: int) -> Any:
+def _draw_held(unit: str, count: int, present: tuple[str, ...]) -> Any:
     import altair as alt
 
     scale = alt.Scale(domainMin=0, domainMax=alt.ExprRef("high"), nice=False)
@@ -162,8 +165,8 @@ def _draw_held(unit: str, count: int) -> Any:
     y = alt.Y("step:N", sort=None, title=None, axis=names_axis())
     x = alt.X("bytes:Q", title=_("held at the peak ({unit})").format(unit=unit), scale=scale, axis=axis)
     tip = [alt.Tooltip("category:N"), alt.Tooltip("exact:Q", title=_("bytes"), format=","), "moment:N"]
-    legend = alt.Legend(title=None, orient="right", rowPadding=0)
-    bars = canvas().transform_filter("isValid(datum.category)").mark_bar(height=17)
+    legend = alt.Legend(title=None, orient="right", rowPadding=0, values=list(present))
+    bars = canvas().transform_filter("isValid(datum.category)").mark_bar(height=14)
     bars = bars.encode(x=x.stack("zero"), y=y, color=_color(legend), order="order:O", tooltip=tip)
     ends = canvas().transform_filter("isValid(datum.end)").mark_text(align="left", dx=6)
     ends = ends.encode(x=alt.X("end:Q", scale=scale), y=y, text="label:N")
@@ -172,12 +175,13 @@ def _draw_held(unit: str, count: int) -> Any:
     rule = rule.encode(x=alt.X("capacity:Q", scale=scale), tooltip="device:N")
     named = line.mark_text(align="right", baseline="bottom", dy=-3, color="#D55E00")
     named = named.encode(x=alt.X("capacity:Q", scale=scale), y=alt.value(0), text="device:N")
-    return alt.layer(bars, ends, rule, named).properties(height=24 * count, padding=PADDING)
+    return alt.layer(bars, ends, rule, named).properties(height=20 * count, padding=PADDING)
 
 
-def by_batch(per_sequence: float, constant: float, largest: int, capacity_bytes: int, device: str) -> None:
+def by_batch(line: PeakLine, largest: int, capacity_bytes: int, device: str) -> None:
     """The peak against the batch, a·B + b; the device's memory, and the largest batch that stays below it."""
     divide, unit = scaled_unit(capacity_bytes, "B")
+    per_sequence, constant = line.bytes_per_sequence, line.constant_bytes
     last = max(4, round(1.7 * largest))
     marks = sorted({1, *(round(last * part / 12) for part in range(1, 13)), max(1, largest)})
     rows: list[dict[str, Any]] = [
@@ -185,7 +189,7 @@ def by_batch(per_sequence: float, constant: float, largest: int, capacity_bytes:
          "label": f"B = {batch:,}" if batch == largest else ""}
         for batch in marks
     ]  # fmt: skip
-    rows.append({"constant": constant / divide, "name": _("b: parameters, gradients, optimizer state")})
+    rows.append({"constant": constant / divide, "name": _("b")})
     rows.append({"capacity": capacity_bytes / divide, "name": device})
     alt_text = _("peak against the batch: {a} a sequence and {b}; {device} holds {batch:,}").format(
         a=units.si_bytes(per_sequence), b=units.si_bytes(constant), device=device, batch=largest
@@ -196,7 +200,7 @@ def by_batch(per_sequence: float, constant: float, largest: int, capacity_bytes:
 def _draw_by_batch(unit: str) -> Any:
     import altair as alt
 
-    axis = alt.Axis(titlePadding=TITLE_PADDING, format=",d")
+    axis = alt.Axis(titlePadding=TITLE_PADDING, format=",d", tickMinStep=1, tickCount=10)
     scale = alt.Scale(domainMin=0, domainMax=alt.ExprRef("last"), nice=False)
     x = alt.X("batch:Q", title=_("batch B; hollow: fits, crossed: does not"), scale=scale, axis=axis)
     title = _("peak ({unit})").format(unit=unit)
@@ -206,28 +210,35 @@ def _draw_by_batch(unit: str) -> Any:
     line = base.mark_line(color=CLAIM, strokeDash=[6, 4])
     fits = base.transform_filter("datum.fits").mark_point(size=70, color=CLAIM, strokeWidth=2).encode(tooltip=tip)
     not_fits = base.transform_filter("!datum.fits").mark_point(shape="cross", angle=45, size=80, color="#D55E00")
-    labels = base.mark_text(align="right", dx=-9, dy=-8, fontWeight="bold").encode(text="label:N")
+    labels = base.mark_text(align="left", dx=9, dy=9, fontWeight="bold").encode(text="label:N")
     rules = []
     for field, color in (("capacity", "#D55E00"), ("constant", INK)):
         at = canvas().transform_filter(f"isValid(datum.{field})").encode(y=alt.Y(f"{field}:Q", title=title))
         rules.append(at.mark_rule(color=color, strokeWidth=2, strokeDash=[6, 3]))
-        named = at.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=color)
+        named = at.mark_text(align="left", baseline="bottom", dx=6, dy=-3, color=color)
         rules.append(named.encode(x=alt.value(0), text="name:N"))
-    return alt.layer(*rules, line, fits, not_fits.encode(tooltip=tip), labels).properties(height=180, padding=PADDING)
+    return alt.layer(*rules, line, fits, not_fits.encode(tooltip=tip), labels).properties(height=110, padding=PADDING)
 
 
-def by_checkpoint(peaks: Mapping[int, int], chosen: int, recomputed: Mapping[int, float]) -> None:
-    """The peak for every k, hollow; the best ringed, the square root of the depth marked."""
-    best = min(peaks, key=lambda k: peaks[k])
-    divide, unit = scaled_unit(max(peaks.values()), "B")
+def by_checkpoint(choices: Sequence[Checkpointing], num_layers: int, chosen: int | None) -> None:
+    """The peak for every k, and without checkpoints; the best ringed, the square root of the depth marked."""
+    every = {one.every: one for one in choices if one.every is not None}
+    without = next(one for one in choices if one.every is None)
+    best = min(every, key=lambda k: every[k].peak_bytes)
+    divide, unit = scaled_unit(max(one.peak_bytes for one in choices), "B")
     rows: list[dict[str, Any]] = [
-        {"k": k, "peak": size / divide, "best": k == best, "chosen": k == chosen, "again": recomputed[k],
-         "label": _("k = {k}: {peak}").format(k=k, peak=units.si_bytes(size)) if k == best else "", "exact": size}
-        for k, size in peaks.items()
+        {"k": k, "peak": one.peak_bytes / divide, "best": k == best, "chosen": k == chosen, "exact": one.peak_bytes,
+         "kept": one.activation_bytes,
+         "label": _("k = {k}: {peak}").format(k=k, peak=units.si_bytes(one.peak_bytes)) if k == best else ""}
+        for k, one in every.items()
     ]  # fmt: skip
-    rows.append({"root": max(peaks) ** 0.5, "name": f"√{max(peaks)}"})
-    words = "; ".join(f"k = {k}: {units.si_bytes(size)}" for k, size in peaks.items())
-    show(_draw_by_checkpoint, rows, unit, alt_text=_("peak by checkpointing every k: {words}").format(words=words))
+    rows.append({"root": num_layers**0.5, "name": f"√{num_layers}"})
+    rows.append({"without": without.peak_bytes / divide, "name": _("no checkpoints")})
+    words = "; ".join(f"k = {k}: {units.si_bytes(one.peak_bytes)}" for k, one in every.items())
+    alt_text = _("peak by checkpointing every k: {words}; without {without}").format(
+        words=words, without=units.si_bytes(without.peak_bytes)
+    )
+    show(_draw_by_checkpoint, rows, unit, alt_text=alt_text)
 
 
 def _draw_by_checkpoint(unit: str) -> Any:
@@ -239,7 +250,7 @@ def _draw_by_checkpoint(unit: str) -> Any:
     title = _("peak ({unit})").format(unit=unit)
     y = alt.Y("peak:Q", title=title, scale=alt.Scale(domainMin=0, nice=False))
     tip = [alt.Tooltip("k:Q"), alt.Tooltip("exact:Q", title=_("bytes"), format=","),
-           alt.Tooltip("again:Q", title=_("forward computed again"), format=".0%")]  # fmt: skip
+           alt.Tooltip("kept:Q", title=_("kept for backward"), format=",")]  # fmt: skip
     base = canvas().transform_filter("isValid(datum.k)").encode(x=x, y=y, tooltip=tip)
     line = base.mark_line(color=CLAIM, strokeDash=[6, 4])
     points = base.mark_point(size=60, color=CLAIM, strokeWidth=2)
@@ -249,11 +260,17 @@ def _draw_by_checkpoint(unit: str) -> Any:
     root = canvas().transform_filter("isValid(datum.root)").encode(x=alt.X("root:Q", scale=scale))
     rule = root.mark_rule(color=INK, strokeDash=[3, 3])
     name = root.mark_text(baseline="top", align="left", dx=5).encode(y=alt.value(0), text="name:N")
-    return alt.layer(rule, name, line, points, chosen, best, labels).properties(height=180, padding=PADDING)
+    without = canvas().transform_filter("isValid(datum.without)").encode(y=alt.Y("without:Q", title=title))
+    level = without.mark_rule(color="#D55E00", strokeWidth=2, strokeDash=[6, 3])
+    said = without.mark_text(align="right", baseline="bottom", dx=-4, dy=-3, color="#D55E00")
+    said = said.encode(x=alt.value("width"), text="name:N")
+    return alt.layer(level, said, rule, name, line, points, chosen, best, labels).properties(height=98, padding=PADDING)
 
 
-def rules(rows_of: Sequence[tuple[str, float, float]]) -> None:
+def rules(rows_of: Sequence[tuple[str, float, float]], both: Comparison) -> None:
     """Each rule of thumb hollow beside the exact bytes of what it speaks of, solid, with the factor between them."""
+    assert both.prediction.value is not None
+    rows_of = [*rows_of, (_("both, against the peak"), both.prediction.value, both.measurement.value)]
     divide, unit = scaled_unit(max(max(rule, exact) for _name, rule, exact in rows_of), "B")
     rows: list[dict[str, Any]] = [
         {"rule": name, "napkin": rule / divide, "exact": exact / divide, "end": max(rule, exact) / divide,

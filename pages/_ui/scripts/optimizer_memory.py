@@ -37,10 +37,58 @@ for stage in (None, "zero1", "zero2", "zero3"):
 """
 
 
+def fits(config: StepConfig, memory_bytes: int) -> str:
+    """Whether a step fits, the largest batch, and the largest listed model."""
+    return f"""{_imports(config, "fits", "largest_batch", "largest_model", "predict_step")}
+config = {_config_text(config)}
+print(f"peak {{predict_step(config).peak_bytes:,}} B of {memory_bytes:,} B: fits {{fits(config, {memory_bytes})}}")
+print("largest batch:", largest_batch(config, {memory_bytes}))
+print("largest listed model:", largest_model({memory_bytes}, batch_size=config.batch_size, seq_len=config.seq_len,
+      precision=config.precision, attention=config.attention, optimizer=config.optimizer))
+"""
+
+
+def exercise(config: StepConfig, memory_bytes: int) -> str:
+    """The peak as a line in the batch, the batch that fits, and the days on one A100."""
+    return f"""{_imports(config, "largest_batch", "peak_line", "predict_exercise_time")}
+config = {_config_text(config)}
+batch = largest_batch(config, {memory_bytes})
+line = peak_line(config.change(batch_size=max(1, batch)))
+print(f"peak = {{line.bytes_per_sequence:,}} * B + {{line.constant_bytes:,}} B, at {{line.moment}}")
+print("largest batch", batch)
+print(f"{{predict_exercise_time(config.model).value / 86400:,.0f}} days")
+"""
+
+
+def checkpoints(config: StepConfig) -> str:
+    """The peak for every distance between checkpoints, and the FLOPs of the second forward."""
+    return f"""{_imports(config, "best_checkpointing", "checkpointing_choices")}
+config = {_config_text(config)}
+for one in checkpointing_choices(config):
+    print(f"every {{one.every}}: peak {{one.peak_bytes:,}} B, kept {{one.activation_bytes:,}} B, "
+          f"{{one.recompute_flops:,}} FLOPs again")
+print("best: every", best_checkpointing(config).every)
+"""
+
+
+def rules(config: StepConfig) -> str:
+    """Rules of thumb beside the exact bytes."""
+    return f"""{_imports(config, "korthikanti_activations", "predict_step", "sixteen_bytes_per_parameter")}
+config = {_config_text(config)}
+step = predict_step(config)
+states = step.parameter_bytes + step.gradient_bytes + step.optimizer_state_bytes
+print(f"16 bytes a parameter: {{sixteen_bytes_per_parameter(config).value:,}} B; exactly {{states:,}} B")
+print(f"34sbh + 5abs2 a layer: {{korthikanti_activations(config).value:,}} B; exactly {{step.activation_bytes:,}} B")
+print(f"peak {{step.peak_bytes:,}} B, at {{step.peak_moment}}")
+"""
+
+
 def _imports(config: StepConfig, *names: str) -> str:
     model = "" if config.model in PRESETS.values() else "\nfrom core.models import TransformerConfig"
     where = {"measure_step": "measure", "predict_step": "predict", "sharded": "predict"}
-    lines = [f"from core.memory.{where[name]} import {name}" for name in names]
+    where |= dict.fromkeys(("sixteen_bytes_per_parameter", "korthikanti_activations"), "rules")
+    where |= {"predict_exercise_time": "exercise"}
+    lines = [f"from core.memory.{where.get(name, 'fits')} import {name}" for name in names]
     return "\n".join(["from core.memory.config import StepConfig", *lines]) + model
 
 

@@ -14,6 +14,19 @@ CASES = {
         (StepConfig("gpt2", sharding="zero3", num_devices=8),),
         ["None: peak", "states 1,991,037,712 B", "zero3: peak", "states 248,891,152 B", "gathered for a moment"],
     ),
+    "fits": (
+        (StepConfig("gpt2", batch_size=4), 80 * 10**9),
+        ["peak 6,407,847,704 B of 80,000,000,000 B: fits True", "largest batch: 63", "largest listed model: "],
+    ),
+    "exercise": (
+        (StepConfig("gpt2-xl", attention="eager"), 80 * 10**9),
+        ["peak = 10,697,805,824 * B + 18,741,677,336 B, at loss backward", "largest batch 5", "5,115 days"],
+    ),
+    "checkpoints": ((StepConfig("gpt2", batch_size=4),), ["every None: peak 6,407,847,704 B", "best: every "]),
+    "rules": (
+        (StepConfig("gpt2", batch_size=4),),
+        ["16 bytes a parameter: 1,991,036,928 B", "a layer: 4,303,355,904 B; exactly 3,267,682,312 B", "loss backward"],
+    ),
     "cruncher": (
         (2, 4, 2, "adagrad"),
         ["the lecture's 496 B = 4 · (36 + 16 + 36 + 36)", "measured 544 B", "the lecture's 432 FLOP = 6 · 2 · 36",
