@@ -79,12 +79,17 @@ def describe(value: Any) -> str:
     if isinstance(value, dict):
         items = [f"{key!r}: {describe(item)}" for key, item in list(value.items())[:_MAX_ITEMS]]
         return "{" + ", ".join(items) + ("…" if len(value) > _MAX_ITEMS else "") + "}"
-    if hasattr(value, "parameters") and hasattr(value, "forward"):  # a torch module: its repr has many lines
-        return f"a {type(value).__name__}"
+    is_module, is_optimizer = hasattr(value, "forward"), hasattr(value, "param_groups")
+    if is_module or is_optimizer or " object at 0x" in repr(value):  # a repr of many lines, or one that says nothing
+        return f"{_article(type(value).__name__)} {type(value).__name__}"
     if hasattr(value, "text") and isinstance(value.text, str):
         return value.text
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "…"
+
+
+def _article(name: str) -> str:
+    return "an" if name[0] in "AEIOaeio" else "a"
 
 
 def _describe_tensor(tensor: Any) -> str:

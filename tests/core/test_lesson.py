@@ -113,4 +113,7 @@ def test_values_in_words(value, text):
 
 
 def test_a_network_is_shown_by_its_class():
-    assert lesson.describe(torch.nn.Sequential(torch.nn.Linear(2, 3))) == "a Sequential"
+    network = torch.nn.Sequential(torch.nn.Linear(2, 3))
+    assert lesson.describe(network) == "a Sequential"
+    assert lesson.describe(torch.optim.AdamW(network.parameters())) == "an AdamW"
+    assert lesson.describe(object()) == "an object"
