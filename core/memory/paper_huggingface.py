@@ -6,6 +6,7 @@ one matrix for q, k and v, a mask shared by all blocks, rotations by whole heads
 
 from __future__ import annotations
 
+from core.memory import paper_layers as layers
 from core.memory import paper_ops as ops
 from core.memory import result
 from core.memory.config import StepConfig
@@ -56,7 +57,7 @@ def _gpt2_block_shapes(config: StepConfig) -> Shapes:
 def _loss(t: Tape, config: StepConfig, w: Parameters, blocks: list[Parameters], tokens: Sheet, labels: Sheet) -> Sheet:
     hidden = _hidden(t, config, w, blocks, tokens)
     t.label = "head"
-    logits = ops.linear(t, hidden, w.get("head", w["embedding"]))
+    logits = layers.linear(t, hidden, w.get("head", w["embedding"]))
     assert logits.node is not None
     logits.node.moment = (result.HEAD_BACKWARD, None)
     return _shifted_cross_entropy(t, logits, labels)
@@ -68,21 +69,21 @@ def _shifted_cross_entropy(t: Tape, logits: Sheet, labels: Sheet) -> Sheet:
     logits_fp32 = ops.cast(t, logits, ops.FP32)
     padded = t.new((batch, seq + 1), ops.INT64)
     shifted = padded if batch == 1 else t.new((batch, seq), ops.INT64)  # one row shifted is contiguous as it is
-    loss = ops.cross_entropy(t, ops.view(t, logits_fp32, (batch * seq, vocab)), shifted)
+    loss = layers.cross_entropy(t, ops.view(t, logits_fp32, (batch * seq, vocab)), shifted)
     del padded
     return loss
 
 
 def _hidden(t: Tape, config: StepConfig, w: Parameters, blocks: list[Parameters], tokens: Sheet) -> Sheet:
     t.label = "embedding"
-    embedded = ops.embedding(t, w["embedding"], tokens)
+    embedded = layers.embedding(t, w["embedding"], tokens)
     counted = t.new((tokens.shape[1],), ops.INT64)
     positions = t.new((1, tokens.shape[1]), ops.INT64)  # what was seen before is added, into a new tensor
     del counted
     turn: Rotation = None
     x = embedded
     if "positions" in w:
-        placed = ops.embedding(t, w["positions"], positions)
+        placed = layers.embedding(t, w["positions"], positions)
         x = ops.add(t, embedded, placed)
     mask = _mask(t, config, x.item) if config.attention == "eager" else None
     if "positions" not in w:
@@ -125,7 +126,7 @@ def _norm(t: Tape, w: Parameters, name: str, x: Sheet) -> Sheet:
     weight, bias = w[f"{name}.weight"], w.get(f"{name}.bias")
     t.label = "norms"
     if bias is not None:
-        return ops.layer_norm(t, x, weight, bias)
+        return layers.layer_norm(t, x, weight, bias)
     x_fp32 = ops.cast(t, x, ops.FP32)
     variance = ops.mean_last(t, ops.square(t, x_fp32))
     normalized = ops.multiply(t, x_fp32, ops.rsqrt(t, ops.shift(t, variance)))
@@ -137,7 +138,7 @@ def _conv1d(t: Tape, w: Parameters, name: str, x: Sheet) -> Sheet:
     rows = ops.view(t, x, (x.shape[0] * x.shape[1], x.shape[2]))
     weight = ops.autocast(t, w[f"{name}.weight"])
     rows = ops.autocast(t, rows)
-    y = ops.matmul(t, rows, weight, ops.autocast(t, w[f"{name}.bias"]))
+    y = layers.matmul(t, rows, weight, ops.autocast(t, w[f"{name}.bias"]))
     return ops.view(t, y, (*x.shape[:2], weight.shape[1]))
 
 
@@ -160,7 +161,7 @@ def _gpt2_attention(
     t.label = "attention"
     weights = None
     if mask is None:
-        y = ops.fused_attention(t, q, k, v)
+        y = layers.fused_attention(t, q, k, v)
     else:
         y, weights = _eager(t, q, k, v, mask, in_fp32=False)
     joined = ops.view(t, ops.contiguous_copy(t, ops.permute(t, y, (0, 2, 1, 3))), x.shape)
@@ -168,19 +169,19 @@ def _gpt2_attention(
 
 
 def _eager(t: Tape, q: Sheet, k: Sheet, v: Sheet, mask: Sheet, in_fp32: bool) -> tuple[Sheet, Sheet]:
-    scores = ops.scale(t, ops.batched_matmul(t, q, ops.permute(t, k, (0, 1, 3, 2))))
+    scores = ops.scale(t, layers.batched_matmul(t, q, ops.permute(t, k, (0, 1, 3, 2))))
     masked = ops.add(t, scores, mask)
     del scores
     if in_fp32:
         masked_fp32 = ops.cast(t, masked, ops.FP32)
-        soft = ops.softmax(t, masked_fp32)
+        soft = layers.softmax(t, masked_fp32)
         del masked_fp32
     else:
-        soft = ops.softmax(t, masked)
+        soft = layers.softmax(t, masked)
     del masked
     weights = ops.cast(t, soft, ops.BF16 if t.autocast and not in_fp32 else v.item if not in_fp32 else q.item)
     del soft
-    return ops.batched_matmul(t, weights, v), weights
+    return layers.batched_matmul(t, weights, v), weights
 
 
 def _gpt2_feed_forward(t: Tape, config: StepConfig, w: Parameters, x: Sheet) -> Sheet:
@@ -225,7 +226,7 @@ def _llama_attention(
     t.label = "attention"
     weights = None
     if mask is None:
-        y = ops.contiguous_copy(t, ops.permute(t, ops.fused_attention(t, q, k, v), (0, 2, 1, 3)))
+        y = ops.contiguous_copy(t, ops.permute(t, layers.fused_attention(t, q, k, v), (0, 2, 1, 3)))
     else:
         y, weights = _llama_eager(t, q, k, v, mask)
     joined = ops.view(t, y, (*x.shape[:2], model.q_dim))
@@ -249,4 +250,4 @@ def _turned(t: Tape, q: Sheet, k: Sheet, turn: tuple[Sheet, Sheet]) -> tuple[She
 
 def _half_turn(t: Tape, x: Sheet) -> Sheet:
     first, second = (ops.narrow(t, x, half) for half in range(2))
-    return ops.concatenate(t, [ops.negate(t, second), first])
+    return layers.concatenate(t, [ops.negate(t, second), first])

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from core.memory import paper_layers as layers
 from core.memory import paper_ops as ops
 from core.memory import result
 from core.memory.config import StepConfig
@@ -95,14 +96,14 @@ def block_shapes(model: TransformerConfig) -> Shapes:
 
 
 def linear(t: Tape, w: Parameters, name: str, x: Sheet) -> Sheet:
-    return ops.linear(t, x, w[f"{name}.weight"], w.get(f"{name}.bias"))
+    return layers.linear(t, x, w[f"{name}.weight"], w.get(f"{name}.bias"))
 
 
 def norm(t: Tape, w: Parameters, name: str, x: Sheet) -> Sheet:
     """LayerNorm where there is a bias, else RMSNorm."""
     weight, bias = w[f"{name}.weight"], w.get(f"{name}.bias")
     t.label = "norms"
-    return rms_norm(t, x, weight) if bias is None else ops.layer_norm(t, x, weight, bias)
+    return rms_norm(t, x, weight) if bias is None else layers.layer_norm(t, x, weight, bias)
 
 
 def rms_norm(t: Tape, x: Sheet, weight: Sheet) -> Sheet:
@@ -116,8 +117,8 @@ def rotate(t: Tape, x: Sheet, rotation: tuple[Sheet, Sheet]) -> Sheet:
     cos, sin = rotation
     batch, heads, seq, width = x.shape
     halves = ops.view(t, x, (batch, heads, seq, 2, width // 2))
-    first, second = ops.unbind(t, ops.permute(t, halves, (3, 0, 1, 2, 4)))
-    return ops.concatenate(
+    first, second = layers.unbind(t, ops.permute(t, halves, (3, 0, 1, 2, 4)))
+    return layers.concatenate(
         t,
         [
             ops.subtract(t, ops.multiply(t, first, cos), ops.multiply(t, second, sin)),
@@ -155,7 +156,7 @@ def einsum(t: Tape, left: Sheet, right: Sheet) -> Sheet:
     a = ops.view(t, left, (batch * heads, i, k))
     b = ops.view(t, right, (batch * heads, k, right.shape[3]))
     b, a = ops.autocast(t, b), ops.autocast(t, a)
-    return ops.view(t, ops.matmul(t, a, b), (batch, heads, i, right.shape[3]))
+    return ops.view(t, layers.matmul(t, a, b), (batch, heads, i, right.shape[3]))
 
 
 def repeat_heads(t: Tape, x: Sheet, group: int) -> Sheet:
@@ -172,7 +173,7 @@ def causal_attention(t: Tape, q: Sheet, k: Sheet, v: Sheet) -> Sheet:
     ones = t.new((seq, seq), ops.BOOL)
     future = t.new((seq, seq), ops.BOOL)
     del ones
-    weights = ops.softmax(t, ops.masked_fill(t, scores, future))
+    weights = layers.softmax(t, layers.masked_fill(t, scores, future))
     return einsum(t, weights, v_all)
 
 
@@ -189,7 +190,7 @@ def attention(t: Tape, config: StepConfig, w: Parameters, x: Sheet, turn: Rotati
     if turn is not None:
         q, k = rotate(t, q, turn), rotate(t, k, turn)
     t.label = "attention"
-    y = ops.fused_attention(t, q, k, v) if config.attention == "sdpa" else causal_attention(t, q, k, v)
+    y = layers.fused_attention(t, q, k, v) if config.attention == "sdpa" else causal_attention(t, q, k, v)
     return linear(t, w, "output", ops.view(t, ops.permute(t, y, (0, 2, 1, 3)), (batch, seq, model.q_dim)))
 
 
@@ -263,16 +264,16 @@ def _loss(t: Tape, config: StepConfig, w: Parameters, blocks: list[Parameters], 
     logits.node.moment = (result.HEAD_BACKWARD, None)
     batch, seq, vocab = logits.shape
     t.label = "loss"
-    return ops.cross_entropy(t, ops.view(t, logits, (batch * seq, vocab)), labels)
+    return layers.cross_entropy(t, ops.view(t, logits, (batch * seq, vocab)), labels)
 
 
 def _logits(t: Tape, config: StepConfig, w: Parameters, blocks: list[Parameters], tokens: Sheet) -> Sheet:
     t.label = "embedding"
-    x = ops.embedding(t, w["embedding"], tokens)
+    x = layers.embedding(t, w["embedding"], tokens)
     positions = t.new((tokens.shape[1],), ops.INT64)
     turn: Rotation = None
     if "positions" in w:
-        x = ops.add(t, x, ops.embedding(t, w["positions"], positions))
+        x = ops.add(t, x, layers.embedding(t, w["positions"], positions))
     else:
         turn = rotation(t, config.model, positions, x.item)
 
@@ -281,4 +282,4 @@ def _logits(t: Tape, config: StepConfig, w: Parameters, blocks: list[Parameters]
 
     y = norm(t, w, "final_norm", run_blocks(t, blocks, x, one, config.checkpointing, turn or ()))
     t.label = "head"
-    return ops.linear(t, y, w.get("head", w["embedding"]))
+    return layers.linear(t, y, w.get("head", w["embedding"]))

@@ -6,7 +6,6 @@ computed in the order of derivatives.yaml, arguments by name. ``t`` is the tape.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from core.memory.paper import Shape, Sheet, Tape, contiguous, dense, view_strides
@@ -19,7 +18,7 @@ def needs_grad(*sheets: Sheet) -> bool:
     return any(one.node is not None for one in sheets)
 
 
-def _like(x: Sheet, shape: Shape, strides: Shape) -> Sheet:
+def like(x: Sheet, shape: Shape, strides: Shape) -> Sheet:
     return Sheet(x.storage, shape, strides, x.item)
 
 
@@ -30,7 +29,7 @@ def view(t: Tape, x: Sheet, shape: Shape) -> Sheet:
     strides = view_strides(x.shape, x.strides, shape)
     if strides is None:
         return view(t, clone(t, x), shape)
-    y, before = _like(x, shape, strides), x.shape
+    y, before = like(x, shape, strides), x.shape
     if x.node is not None:
         t.record((x,), [], lambda grad: (_reshaped(t, grad, before),), y)
     return y
@@ -38,7 +37,7 @@ def view(t: Tape, x: Sheet, shape: Shape) -> Sheet:
 
 def _reshaped(t: Tape, grad: Sheet, shape: Shape) -> Sheet:
     strides = view_strides(grad.shape, grad.strides, shape)
-    return t.new(shape, grad.item) if strides is None else _like(grad, shape, strides)
+    return t.new(shape, grad.item) if strides is None else like(grad, shape, strides)
 
 
 def clone(t: Tape, x: Sheet) -> Sheet:
@@ -58,11 +57,11 @@ def permute(t: Tape, x: Sheet, axes: Sequence[int]) -> Sheet:
 
 
 def _permuted(x: Sheet, axes: Sequence[int]) -> Sheet:
-    return _like(x, tuple(x.shape[axis] for axis in axes), tuple(x.strides[axis] for axis in axes))
+    return like(x, tuple(x.shape[axis] for axis in axes), tuple(x.strides[axis] for axis in axes))
 
 
 def expand(t: Tape, x: Sheet, shape: Shape) -> Sheet:
-    y = _like(x, shape, tuple(0 if a != b else step for a, b, step in zip(x.shape, shape, x.strides, strict=True)))
+    y = like(x, shape, tuple(0 if a != b else step for a, b, step in zip(x.shape, shape, x.strides, strict=True)))
     if x.node is not None:
         before = x.shape
         t.record((x,), [], lambda grad: (grad if grad.shape == before else t.new(before, grad.item),), y)
@@ -106,7 +105,7 @@ def _shape_of(a: Sheet, b: Sheet) -> Shape:
     return tuple(max(sizes) for sizes in zip(*padded, strict=True))
 
 
-def _pointwise(t: Tape, *operands: Sheet) -> Sheet:
+def pointwise(t: Tape, *operands: Sheet) -> Sheet:
     """The new result of an elementwise operation."""
     shape = operands[0].shape if len(operands) == 1 else _shape_of(*operands)
     return t.new(shape, max(one.item for one in operands), dense(operands))
@@ -121,7 +120,7 @@ def contiguous_copy(t: Tape, x: Sheet) -> Sheet:
 
 def split(t: Tape, x: Sheet, count: int) -> list[Sheet]:
     """Equal parts along the last axis, as views; their gradients are put together."""
-    parts = [_like(x, (*x.shape[:-1], x.shape[-1] // count), x.strides) for _part in range(count)]
+    parts = [like(x, (*x.shape[:-1], x.shape[-1] // count), x.strides) for _part in range(count)]
     before = x.shape
     t.record((x,), [], lambda *grads: (t.new(before, grads[0].item),), *parts)
     return parts
@@ -130,47 +129,47 @@ def split(t: Tape, x: Sheet, count: int) -> list[Sheet]:
 def narrow(t: Tape, x: Sheet, half: int) -> Sheet:
     """A half of the last axis, as a view; its gradient is written into zeros as large as x."""
     width = x.shape[-1] // 2
-    y, before = _like(x, (*x.shape[:-1], width if half == 0 else x.shape[-1] - width), x.strides), x.shape
+    y, before = like(x, (*x.shape[:-1], width if half == 0 else x.shape[-1] - width), x.strides), x.shape
     t.record((x,), [], lambda grad: (t.new(before, grad.item),), y)
     return y
 
 
 def negate(t: Tape, x: Sheet) -> Sheet:
-    y = _pointwise(t, x)
-    t.record((x,), [], lambda grad: (_pointwise(t, grad),), y)
+    y = pointwise(t, x)
+    t.record((x,), [], lambda grad: (pointwise(t, grad),), y)
     return y
 
 
 def tanh(t: Tape, x: Sheet) -> Sheet:
-    y = _pointwise(t, x)
-    t.record((x,), t.save_results(y), lambda grad, y: (_pointwise(t, grad, y),), y)
+    y = pointwise(t, x)
+    t.record((x,), t.save_results(y), lambda grad, y: (pointwise(t, grad, y),), y)
     return y
 
 
 def add(t: Tape, a: Sheet, b: Sheet) -> Sheet:
-    y = _pointwise(t, a, b)
+    y = pointwise(t, a, b)
     if needs_grad(a, b):
         t.record((a, b), [], lambda grad: (grad, grad), y)
     return y
 
 
 def subtract(t: Tape, a: Sheet, b: Sheet) -> Sheet:
-    y = _pointwise(t, a, b)
-    t.record((b, a), [], lambda grad: (_pointwise(t, grad), grad), y)
+    y = pointwise(t, a, b)
+    t.record((b, a), [], lambda grad: (pointwise(t, grad), grad), y)
     return y
 
 
 def scale(t: Tape, x: Sheet) -> Sheet:
     """x times a Python number."""
-    y = _pointwise(t, x)
+    y = pointwise(t, x)
     if x.node is not None:
-        t.record((x,), [], lambda grad: (_pointwise(t, grad),), y)
+        t.record((x,), [], lambda grad: (pointwise(t, grad),), y)
     return y
 
 
 def shift(t: Tape, x: Sheet) -> Sheet:
     """x plus a Python number."""
-    y = _pointwise(t, x)
+    y = pointwise(t, x)
     if x.node is not None:
         t.record((x,), [], lambda grad: (grad,), y)
     return y
@@ -181,11 +180,11 @@ def multiply(t: Tape, a: Sheet, b: Sheet) -> Sheet:
     saved = t.save(*([a] if b.node is not None else []), *([b] if a.node is not None else []))
     both = a.node is not None and b.node is not None
     a_needs = a.node is not None
-    y = _pointwise(t, a, b)
+    y = pointwise(t, a, b)
 
     def backward(grad: Sheet, *kept: Sheet) -> tuple[Sheet | None, ...]:
-        for_b = _pointwise(t, grad, kept[0]) if both or not a_needs else None
-        for_a = _pointwise(t, grad, kept[-1]) if a_needs else None
+        for_b = pointwise(t, grad, kept[0]) if both or not a_needs else None
+        for_a = pointwise(t, grad, kept[-1]) if a_needs else None
         return for_b, for_a
 
     if needs_grad(a, b):
@@ -196,7 +195,7 @@ def multiply(t: Tape, a: Sheet, b: Sheet) -> Sheet:
 def square(t: Tape, x: Sheet) -> Sheet:
     """x²; backward makes x, 2x and their product with the gradient."""
     saved = t.save(x)
-    y = _pointwise(t, x)
+    y = pointwise(t, x)
     t.record((x,), saved, lambda grad, x: (_three(t, x, grad),), y)
     return y
 
@@ -206,21 +205,21 @@ cube = square  # the same nodes: x saved; the lower power, its multiple and the 
 
 def rsqrt(t: Tape, x: Sheet) -> Sheet:
     """1/√x; backward makes its cube, half the gradient and their product."""
-    y = _pointwise(t, x)
+    y = pointwise(t, x)
     t.record((x,), t.save_results(y), lambda grad, y: (_three(t, y, grad),), y)
     return y
 
 
 def _three(t: Tape, x: Sheet, grad: Sheet) -> Sheet:
-    power, scaled = _pointwise(t, x), _pointwise(t, x)
-    product = _pointwise(t, grad, scaled)
+    power, scaled = pointwise(t, x), pointwise(t, x)
+    product = pointwise(t, grad, scaled)
     del power
     return product
 
 
 def mean_last(t: Tape, x: Sheet) -> Sheet:
     """The mean along the last axis, which stays as 1."""
-    kept = _like(x, x.shape[:-1], x.strides[:-1])
+    kept = like(x, x.shape[:-1], x.strides[:-1])
     y, before = t.new(kept.shape, x.item, dense((kept,))), x.shape
     t.record((x,), [], lambda grad: (_spread(t, grad, before),), y)
     return view(t, y, (*y.shape, 1))
@@ -234,140 +233,15 @@ def mean_all(t: Tape, x: Sheet) -> Sheet:
 
 
 def _spread(t: Tape, grad: Sheet, shape: Shape) -> Sheet:
-    expanded = _like(grad, shape, (*grad.strides, 0))
+    expanded = like(grad, shape, (*grad.strides, 0))
     return t.new(shape, grad.item, dense((expanded,)))
 
 
 def activation(t: Tape, x: Sheet, name: str) -> Sheet:
     """GELU and SiLU save their input, ReLU its result."""
     saved = t.save(x) if name != "relu" else []
-    y = _pointwise(t, x)
+    y = pointwise(t, x)
     if name == "relu":
         saved = t.save_results(y)
-    t.record((x,), saved, lambda grad, kept: (_pointwise(t, grad, kept),), y)
+    t.record((x,), saved, lambda grad, kept: (pointwise(t, grad, kept),), y)
     return y
-
-
-def embedding(t: Tape, weight: Sheet, indices: Sheet) -> Sheet:
-    """Rows of a table; the gradient is as large as the table."""
-    saved = t.save(indices)
-    y = t.new((*indices.shape, weight.shape[1]), weight.item)
-    t.record((weight,), saved, lambda _grad, _indices: (t.new(weight.shape, weight.item),), y)
-    return y
-
-
-def matmul(t: Tape, a: Sheet, b: Sheet, bias: Sheet | None = None) -> Sheet:
-    """A matrix product, of one pair or a batch of pairs; each saved for the other's gradient."""
-    saved = t.save(*([a] if b.node is not None else []), *([b] if a.node is not None else []))
-    y = t.new((*a.shape[:-1], b.shape[-1]), a.item)
-    inputs = (b, a) if bias is None else (a, b, bias)
-    shapes, with_bias = [(one.shape, one.node is not None) for one in inputs], bias is not None
-
-    def backward(grad: Sheet, *_kept: Sheet) -> tuple[Sheet | None, ...]:
-        products = [t.new(shape, grad.item) if needed else None for shape, needed in shapes[:2]]
-        return (*products, grad) if with_bias else tuple(products)
-
-    if needs_grad(*inputs):
-        t.record(inputs, saved, backward, y)
-    return y
-
-
-def batched_matmul(t: Tape, a: Sheet, b: Sheet) -> Sheet:
-    """torch.matmul of (batch, head, i, k) and (batch, head, k, j): one product over batch · head pairs."""
-    batch, heads, i, k = a.shape
-    b, a = autocast(t, b), autocast(t, a)
-    flat = view(t, a, (batch * heads, i, k))
-    y = matmul(t, flat, view(t, b, (batch * heads, k, b.shape[3])))
-    return view(t, y, (batch, heads, i, b.shape[3]))
-
-
-def linear(t: Tape, x: Sheet, weight: Sheet, bias: Sheet | None = None) -> Sheet:
-    """x Wᵀ + b: the rows of x flattened, W transposed as a view."""
-    bias = None if bias is None else autocast(t, bias)
-    weight = autocast(t, weight)
-    x = autocast(t, x)
-    rows, width = math.prod(x.shape[:-1]), x.shape[-1]
-    if bias is not None:
-        flat = view(t, x, (rows, width))
-        columns = permute(t, weight, (1, 0))
-    else:
-        columns = permute(t, weight, (1, 0))
-        flat = view(t, x, (rows, width))
-    y = matmul(t, flat, columns, bias)
-    return view(t, y, (*x.shape[:-1], weight.shape[0]))
-
-
-def layer_norm(t: Tape, x: Sheet, weight: Sheet, bias: Sheet) -> Sheet:
-    """LayerNorm: saves its input and two numbers a row."""
-    before = t.save(x, weight, bias)
-    y = t.new(x.shape, x.item, dense((x,)))
-    rows = (*x.shape[:-1], 1)
-    mean, inverse = t.new(rows, weight.item), t.new(rows, weight.item)
-    saved = before + t.save_results(mean, inverse)
-
-    def backward(grad: Sheet, *_kept: Sheet) -> tuple[Sheet | None, ...]:
-        return t.new(grad.shape, grad.item), t.new(weight.shape, weight.item), t.new(bias.shape, bias.item)
-
-    t.record((x, weight, bias), saved, backward, y)
-    return y
-
-
-def softmax(t: Tape, x: Sheet, item: int = 0) -> Sheet:
-    """Softmax along the last axis, saved; ``item`` computes and returns it in another precision."""
-    y, before = t.new(x.shape, item or x.item), x.item
-    t.record((x,), t.save_results(y), lambda grad, _y: (t.new(grad.shape, before),), y)
-    return y
-
-
-def masked_fill(t: Tape, x: Sheet, mask: Sheet) -> Sheet:
-    saved = t.save(mask)
-    y = _pointwise(t, x)
-    t.record((x,), saved, lambda grad, _mask: (_pointwise(t, grad),), y)
-    return y
-
-
-def fused_attention(t: Tape, q: Sheet, k: Sheet, v: Sheet) -> Sheet:
-    """scaled_dot_product_attention: saves q, k, v, its result and the logarithm of each row's sum, in fp32."""
-    v, k, q = autocast(t, v), autocast(t, k), autocast(t, q)
-    before = t.save(q, k, v)
-    y = t.new(q.shape, q.item, dense((q,)))
-    log_sum = t.new(q.shape[:-1], FP32)
-    saved = before + t.save_results(y, log_sum)
-    t.record((q, k, v), saved, lambda _grad, *kept: tuple(_by_position(t, one) for one in kept[:3]), y)
-    return y
-
-
-def _by_position(t: Tape, x: Sheet) -> Sheet:
-    """A gradient that the fused kernel writes: (batch, seq, head, head_dim) in memory."""
-    batch, heads, seq, width = x.shape
-    rows = contiguous((batch, seq, heads, width))
-    return t.new(x.shape, x.item, (rows[0], rows[2], rows[1], rows[3]))
-
-
-def concatenate(t: Tape, parts: Sequence[Sheet]) -> Sheet:
-    """Along the last axis; each part's gradient is a view of the whole's."""
-    widths = [part.shape[-1] for part in parts]
-    y = t.new((*parts[0].shape[:-1], sum(widths)), max(part.item for part in parts))
-    t.record(tuple(parts), [], lambda grad: tuple(_like(grad, (*grad.shape[:-1], w), grad.strides) for w in widths), y)
-    return y
-
-
-def unbind(t: Tape, x: Sheet) -> list[Sheet]:
-    """The slices along the first axis; their gradients are stacked."""
-    parts = [_like(x, x.shape[1:], x.strides[1:]) for _slice in range(x.shape[0])]
-    before = x.shape
-    t.record((x,), [], lambda *grads: (t.new(before, grads[0].item),), *parts)
-    return parts
-
-
-def cross_entropy(t: Tape, logits: Sheet, labels: Sheet) -> Sheet:
-    """log-softmax, saved, then the mean over the labels; each in backward makes a gradient as large as the logits."""
-    logits = cast(t, logits, FP32) if t.autocast else logits
-    y = t.new(logits.shape, logits.item)
-    before, item = logits.shape, logits.item
-    t.record((logits,), t.save_results(y), lambda _grad, _y: (t.new(before, item),), y)
-    saved = t.save(y, labels)
-    loss, total_weight = t.new((), item), t.new((), item)
-    saved += t.save_results(total_weight)
-    t.record((y,), saved, lambda _grad, *_kept: (t.new(before, item),), loss)
-    return loss

@@ -9,6 +9,7 @@ from typing import Any
 
 from core.checks import one_of
 from core.claims import Term
+from core.memory import paper_layers as layers
 from core.memory import paper_ops as ops
 from core.memory import result
 from core.memory.config import OPTIMIZER_IMPLEMENTATIONS, StepConfig
@@ -63,9 +64,9 @@ def predict_cruncher_step(
 def _loss(t: Tape, weights: list[Sheet], x: Sheet) -> Sheet:
     for number, weight in enumerate(weights[:-1]):
         t.label = f"h{number + 1}"
-        x = ops.linear(t, x, weight)
+        x = layers.linear(t, x, weight)
     t.label = "y"
-    y = ops.view(t, ops.linear(t, x, weights[-1]), (x.shape[0],))
+    y = ops.view(t, layers.linear(t, x, weights[-1]), (x.shape[0],))
     assert y.node is not None
     y.node.moment = result.HEAD_BACKWARD, None
     t.label = "y²"
