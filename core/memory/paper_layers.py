@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from core.memory.paper import Sheet, Tape, contiguous, dense
 from core.memory.paper_ops import (
     FP32,
-    like,
-    pointwise,
     autocast,
     cast,
+    like,
     needs_grad,
     permute,
+    pointwise,
     view,
 )
 
