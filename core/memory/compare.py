@@ -30,7 +30,7 @@ def predict_peak(step: StepMemory) -> Prediction:
 
     >>> prediction = predict_peak(predict_step(StepConfig("gpt2", batch_size=4, seq_len=1024)))
     >>> prediction.text, [term.name for term in prediction.terms]
-    ('6.41 GB', ['parameters', 'optimizer state', 'inputs', 'activations', 'temporaries'])
+    ('6.41 GB', ['parameters', 'optimizer state', 'activations', 'inputs', 'temporaries'])
     """
     terms = step.terms["peak_bytes"]
     formula = " + ".join(f"{units.si_bytes(term.value)} {term.name}" for term in terms)

@@ -26,16 +26,19 @@ class Depth:
     segments: int
     length: int
     last: int
+    checkpointed: bool
 
     @classmethod
     def of(cls, config: StepConfig) -> Depth:
         length = config.checkpointing or 1
         segments = math.ceil(config.num_layers / length)
-        return cls(segments, length, config.num_layers - (segments - 1) * length)
+        return cls(segments, length, config.num_layers - (segments - 1) * length, config.checkpointing is not None)
 
     def least(self) -> Depth:
-        """The smallest depth with the same kinds of places."""
-        return Depth(min(self.segments, 2), min(self.length, 2), min(self.last, 2))
+        """The smallest depth with the same kinds of places: one segment, where all of them are long or all short."""
+        alike = self.checkpointed and min(self.last, 2) == min(self.length, 2)
+        segments = 1 if alike else min(self.segments, 2)
+        return Depth(segments, min(self.length, 2), min(self.last, 2), self.checkpointed)
 
     @property
     def num_layers(self) -> int:
@@ -63,13 +66,18 @@ class Depth:
         segment = next(one for one in (least.segments - 1, 0) if least.size(one) >= size)
         return least.block(segment, min(number, 1))
 
-    def forward_twins(self, block: int, least: Depth) -> tuple[int, int]:
-        """Those of the least depth whose forward peaks, and whose forward ends, as this block's does."""
+    def forward_twins(self, block: int, least: Depth) -> tuple[int, int | None]:
+        """Those of the least depth whose forward peaks, and whose forward ends, as this block's does.
+
+        None where a segment ends and another follows: nothing is left then but what the segments keep.
+        """
         number = self.place(block)[1]
         peak = 0 if block == 0 else self._like(number, least, min(number, 1) + 1)
         if block == self.num_layers - 1:
             return peak, least.num_layers - 1
-        return peak, least.size(0) - 1 if self.ends(block) else self._like(0, least, 2)
+        if not self.ends(block):
+            return peak, self._like(0, least, 2)
+        return peak, None if self.checkpointed else 0
 
     def backward_twin(self, block: int, least: Depth) -> int:
         """The block of the least depth that goes back as this one: the very first lets go of what all share."""
@@ -113,11 +121,9 @@ class _Extension:
         else:
             self.segment = config.num_tokens * config.model.d_model * self.item
             self.segment_forward, self.casts = self.segment, BF16 * matrices * autocast + self.bias_casts
-        model_config = config.model
-        assert model_config.head_dim is not None
-        turns = 0 if model_config.learned_positions else config.seq_len * model_config.head_dim
-        self.rotations = turns * self.item  # cos and sin: the first block's backward lets go of them
         self.recomputed = self._recomputed()
+        heads = (one for one in self.twins if one.kind == result.HEAD_BACKWARD)
+        self._between = {one.micro_batch: one.end.get(result.ACTIVATION, 0) for one in heads}
 
     def _recomputed(self) -> int:
         """What one more block in a segment keeps once it is computed again."""
@@ -149,8 +155,9 @@ class _Extension:
             yield self._once(by_place[micro_batch, result.EMBEDDING, None][0])
             for block in range(self.depth.num_layers):
                 peak, end = self.depth.forward_twins(block, self.least)
+                ending = (result.EMBEDDING, None) if end is None else (result.FORWARD, end)
                 yield self._forward(
-                    by_place[micro_batch, result.FORWARD, peak][0], by_place[micro_batch, result.FORWARD, end][0], block
+                    by_place[micro_batch, result.FORWARD, peak][0], by_place[micro_batch, *ending][0], block
                 )
             for kind in (result.HEAD, result.LOSS_BACKWARD, result.HEAD_BACKWARD):
                 yield self._once(by_place[micro_batch, kind, None][0])
@@ -180,9 +187,8 @@ class _Extension:
     def _forward(self, peak: Moment, end: Moment, block: int) -> Moment:
         gradient = self._gradients(peak, self.more_layers)
         highest = self._moved(peak.highest, self._before(peak.block, block), gradient)
-        return Moment(
-            peak.kind, block, peak.micro_batch, highest, self._moved(end.end, self._before(end.block, block), gradient)
-        )
+        after = self._before(0, block + 1) if end.block is None else self._before(end.block, block)
+        return Moment(peak.kind, block, peak.micro_batch, highest, self._moved(end.end, after, gradient))
 
     def _before(self, twin: int | None, block: int) -> int:
         """What the forward has kept before a block beyond what it has before its twin."""
@@ -202,11 +208,14 @@ class _Extension:
         extra = number - twin_number
         end = more + extra * self.recomputed * recomputed
         highest = end + extra * self.bias_casts * (twin.kind == result.RECOMPUTATION)
-        if twin.block == 0 and block and twin.kind == result.BACKWARD:
-            end += self.rotations
         done = (self.depth.num_layers - block) - (self.least.num_layers - twin.block)
         gradients = self.more_layers if twin.micro_batch else done
-        return self._moment(twin, block, highest, end, gradients * self.gradient)
+        moment = self._moment(twin, block, highest, end, gradients * self.gradient)
+        if self.depth.checkpointed and recomputed and twin.kind == result.BACKWARD and segment and not number:
+            # the very first block also lets go of what all are given, and so may its twin
+            kept = self._between[twin.micro_batch] + (segment - self.least.segments) * self.segment
+            moment.end[result.ACTIVATION] = kept
+        return moment
 
     def _gradients(self, twin: Moment, blocks: int) -> int:
         late = twin.micro_batch or twin.kind in (result.END_OF_BACKWARD, result.OPTIMIZER)

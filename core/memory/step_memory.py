@@ -102,7 +102,7 @@ class StepMemory:
             "activation_bytes": self.activation_terms,
             "input_bytes": (Term(_("tokens"), self.input_bytes // 2), Term(_("labels"), self.input_bytes // 2)),
         }
-        peak = tuple(Term(NAMES[name], size) for name, size in highest.items())
+        peak = tuple(Term(NAMES[name], highest[name]) for name in result.CATEGORIES if name in highest)
         return sizes | {"peak_bytes": peak}
 
     def _at_start(self, category: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.memory.result import Moment
+from core.memory.result import CATEGORIES, Moment
 
 
 class Timeline:
@@ -19,7 +19,7 @@ class Timeline:
     def __init__(self) -> None:
         self.moments: list[Moment] = []
         self.micro_batch = 0
-        self.live_bytes: dict[str, int] = {}
+        self.live_bytes: dict[str, int] = dict.fromkeys(CATEGORIES, 0)
         self.total_bytes = 0
         self._open: tuple[str, int | None, int] | None = None
         self._highest, self._highest_bytes = dict[str, int](), 0
@@ -37,23 +37,24 @@ class Timeline:
     def count(self, category: str, size: int) -> None:
         """So many bytes more; fewer where the size is negative."""
         self.total_bytes += size
-        self.live_bytes[category] = self.live_bytes.get(category, 0) + size
+        self.live_bytes[category] += size
 
     def mark(self) -> None:
         """Note the live bytes, if there were never more in this moment."""
         if self.total_bytes > self._highest_bytes:
-            self._highest, self._highest_bytes = self.snapshot(), self.total_bytes
+            self._highest, self._highest_bytes = self.live_bytes.copy(), self.total_bytes
 
     def start(self, kind: str, block: int | None = None) -> None:
         """Close the moment that is open, if one is, and open the next."""
         self.stop()
         self._open = kind, block, self.micro_batch
-        self._highest, self._highest_bytes = self.snapshot(), self.total_bytes
+        self._highest, self._highest_bytes = self.live_bytes.copy(), self.total_bytes
 
     def stop(self) -> None:
         """Close the moment that is open, if one is."""
         if self._open is not None:
-            self.moments.append(Moment(*self._open, self._highest, self.snapshot()))
+            highest = {name: size for name, size in self._highest.items() if size}
+            self.moments.append(Moment(*self._open, highest, self.snapshot()))
         self._open = None
 
     def snapshot(self) -> dict[str, int]:

@@ -133,6 +133,18 @@ def test_two_blocks_say_what_all_say(config):
     assert sum(short.kept.values()) == sum(full.kept.values())
 
 
+@pytest.mark.parametrize("attention", memory.ATTENTIONS)
+@pytest.mark.parametrize("precision", memory.PRECISIONS)
+@pytest.mark.parametrize("checkpointing", [None, 1])
+@pytest.mark.parametrize("name", TINY)
+def test_two_blocks_of_hugging_faces_say_what_all_say(name, checkpointing, precision, attention):
+    config = StepConfig(
+        TINY[name], "huggingface", 2, 6, num_layers=7, attention=attention, precision=precision,
+        checkpointing=checkpointing, accumulation_steps=2,
+    )  # fmt: skip
+    assert step_on_paper(config).moments == write_step(config).moments
+
+
 @pytest.mark.parametrize(("checkpointing", "layers"), [(None, 8), (2, 13)])
 def test_two_depths_say_what_the_full_depth_says(checkpointing, layers):
     """The meter's short cut, over fake tensors, against the whole model metered, over real ones."""
