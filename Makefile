@@ -15,7 +15,7 @@ dev: .venv/runtime
 
 test: lint
 	$(BIN)/python -m tests.browser.chromium
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: .venv/development
 	$(BIN)/ruff check .

@@ -31,7 +31,16 @@ def text_of(app: AppTest) -> str:
     for kind in ("header", "markdown", "caption", "info", "warning", "error"):
         parts += [element.value for element in getattr(app, kind)]
     shown = re.sub(r"(?<!\\)<style.*?</style>|(?<!\\)<[^>]+>", " ", " ".join(parts), flags=re.DOTALL)
-    return html.unescape(re.sub(r"\\([\\`*_\[\]<>$])", r"\1", shown))
+    return html.unescape(_as_shown(shown))
+
+
+def said(element: Any) -> str:
+    """What a note, a warning or an error says, as a reader sees it."""
+    return _as_shown(element.value)
+
+
+def _as_shown(markdown: str) -> str:
+    return re.sub(r"\\([\\`*_\[\]<>$])", r"\1", markdown).replace("`->`", "->")
 
 
 def value_of(app: AppTest, kind: str = "predicted") -> str:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from core import dtypes
-from tests.pages.helpers import charts, choose, open_page, press, rows, text_of, value_of
+from tests.pages.helpers import charts, choose, open_page, press, rows, said, text_of, value_of
 
 CELLS = "np_cells_dt_bits"
 
@@ -141,10 +141,10 @@ def test_a_format_of_ones_own_follows_its_controls():
 
 def test_a_format_that_cannot_be_is_refused_in_words():
     app = at_section("bits", dt_format="own", dt_m=0)
-    assert "need at least 2 exponent bits and 1 mantissa bit" in app.warning[0].value
+    assert "need at least 2 exponent bits and 1 mantissa bit" in said(app.warning[0])
     choose(app, "dt_m", 3)
     choose(app, "dt_bias", 2000)
-    assert "must lie within fp64" in app.warning[0].value
+    assert "must lie within fp64" in said(app.warning[0])
 
 
 def test_one_number_in_every_format():
@@ -207,7 +207,7 @@ def test_the_views_of_the_range():
     assert by_name["fp16"][-1] == "≥ 65,520 → ∞"
     assert by_name["fp8 e4m3fn"][-1] == "> 464.00 → saturates"
     choose(app, "dt_format", "int8")
-    assert "choose a floating-point format" in app.warning[0].value
+    assert "choose a floating-point format" in said(app.warning[0])
 
 
 def test_a_thousand_updates():

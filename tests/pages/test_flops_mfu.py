@@ -4,7 +4,7 @@ import pytest
 
 from core import flops, jobs
 from pages._ui import machine
-from tests.pages.helpers import charts, choose, open_page, press, rows, text_of, value_of
+from tests.pages.helpers import charts, choose, open_page, press, rows, said, text_of, value_of
 
 
 def at_section(section, **values):
@@ -157,11 +157,11 @@ def test_cancel_stops_the_job_and_the_next_one_works():
 def test_what_is_too_large_is_refused_with_the_limit_and_cannot_be_started(monkeypatch):
     app = at_section("measure")
     press(app, "np_preset_measure_lecture, GPU")
-    assert "3.50 GiB in fp32; the limit here is 1.00 GiB" in app.warning[0].value
+    assert "3.50 GiB in fp32; the limit here is 1.00 GiB" in said(app.warning[0])
     assert app.button(key="measured_start").disabled
     monkeypatch.setenv("NAPKIN_MAX_MATMUL_BYTES", "plenty")
     press(app, "np_preset_measure_256³")
-    assert "NAPKIN_MAX_MATMUL_BYTES must be a positive number; it is 'plenty'" in app.warning[0].value
+    assert "NAPKIN_MAX_MATMUL_BYTES must be a positive number; it is 'plenty'" in said(app.warning[0])
 
 
 @pytest.mark.usefixtures("calibrated")

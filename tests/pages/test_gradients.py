@@ -6,7 +6,7 @@ import pytest
 
 from core import gradients, jobs
 from pages._ui.charts.gradients import vector
-from tests.pages.helpers import charts, choose, open_page, press, rows, text_of, value_of
+from tests.pages.helpers import charts, choose, open_page, press, rows, said, text_of, value_of
 
 
 def at_section(section, **values):
@@ -55,7 +55,7 @@ def test_who_has_a_grad_follows_the_switches(key, value, with_grad):
 
 def test_where_nothing_requires_a_gradient_torch_refuses_and_retain_grad_too():
     app = at_section("graph", grad_w_requires=False, grad_retain=["error"])
-    assert "element 0 of tensors does not require grad" in app.info[0].value
+    assert "element 0 of tensors does not require grad" in said(app.info[0])
     assert "so torch refuses retain_grad()" in text_of(app)
     assert "w.grad is None: it requires no gradient" in text_of(app)  # where the measurement would stand
     assert "Backward0" not in text_of(app)
@@ -148,7 +148,7 @@ def test_what_would_overflow_is_refused_in_words():
     app = at_section("check", grad_loss="quartic", grad_x1=1e6)
     assert not app.warning
     choose(app, "grad_w1", 1e6)
-    assert "¼e⁴ overflows fp32" in app.warning[0].value
+    assert "¼e⁴ overflows fp32" in said(app.warning[0])
 
 
 def test_gradients_add_up_until_they_are_cleared():
@@ -219,8 +219,8 @@ def test_sizes_that_are_too_large_for_the_code_run_it_with_the_lecture_s():
 
 def test_a_measurement_from_end_to_end():
     app = at_section("time", grad_b=64, grad_d=32, grad_k=8, grad_threads=1)
-    assert "Press Measure" in app.info[0].value
-    assert "1.20 times" in app.info[0].value
+    assert "Press Measure" in said(app.info[0])
+    assert "1.20 times" in said(app.info[0])
     press(app, "grad_timed_start")
     now = jobs.status(app.session_state["grad_timed"])
     while not now.finished:
@@ -233,7 +233,7 @@ def test_a_measurement_from_end_to_end():
     assert "fp32 · 1 thread" in text_of(app)
     choose(app, "grad_input", True)
     assert "The settings have changed" in text_of(app)
-    assert "2.00 times" in app.info[0].value
+    assert "2.00 times" in said(app.info[0])
     choose(app, "grad_input", False)
     choose(app, "predict_first", True)
     assert not app.get("vega_lite_chart")
@@ -242,7 +242,7 @@ def test_a_measurement_from_end_to_end():
 
 def test_what_is_too_large_to_measure_cannot_be_started():
     app = at_section("time", grad_b=65536, grad_d=4096)
-    assert "the limit here is 1.00 GiB" in app.warning[0].value
+    assert "the limit here is 1.00 GiB" in said(app.warning[0])
     assert app.button(key="grad_timed_start").disabled
 
 
@@ -254,7 +254,7 @@ def test_what_is_too_large_to_measure_cannot_be_started():
 def test_a_forged_value_falls_back_with_a_note(key, bad):
     app = open_page("gradients", **{key: bad})
     assert figures(app) == ("3", "3", "1.00×")
-    assert f"“{bad}”" in app.info[0].value
+    assert f"“{bad}”" in said(app.info[0])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from core import jobs, models
 from core.models.picture import share_beyond, weight_histogram
-from tests.pages.helpers import choose, open_page, press, rows, text_of, value_of
+from tests.pages.helpers import choose, open_page, press, rows, said, text_of, value_of
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100,
@@ -160,8 +160,8 @@ def test_a_network_without_a_living_unit_is_told_in_words():
 
 def test_what_is_too_large_cannot_be_measured():
     app = at_section("depth", init_width=4096, init_layers=256)
-    assert "17." in app.warning[0].value
-    assert "the limit here is 512 MiB" in app.warning[0].value
+    assert "17." in said(app.warning[0])
+    assert "the limit here is 512 MiB" in said(app.warning[0])
     assert app.button(key="init_gains_start").disabled
 
 
@@ -209,7 +209,7 @@ def paste(app, text):
 
 def test_a_pasted_config_is_predicted_counted_and_never_in_the_address():
     app = at_section("parameters", init_model="own")
-    assert "Nothing is downloaded" in app.info[0].value
+    assert "Nothing is downloaded" in said(app.info[0])
     paste(app, json.dumps(LLAMA))
     expected = models.config_from_huggingface(LLAMA)
     assert f"**{expected.num_params:,}** parameters" in text_of(app)
@@ -234,10 +234,10 @@ def test_an_uploaded_config_wins_over_the_pasted():
     assert f"**{models.config_from_huggingface(LLAMA).num_params:,}** parameters" in text_of(app)
     app.file_uploader(key="init_config_file").upload("config.json", b"x" * 200_001, "application/json")
     app.run()
-    assert "at most 200,000 bytes; this one has 200,001" in app.warning[0].value
+    assert "at most 200,000 bytes; this one has 200,001" in said(app.warning[0])
     app.file_uploader(key="init_config_file").upload("config.json", b"\xff\xfe\x00", "application/json")
     app.run()
-    assert "this is not a config.json" in app.warning[0].value
+    assert "this is not a config.json" in said(app.warning[0])
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_an_uploaded_config_wins_over_the_pasted():
 )  # fmt: skip
 def test_a_wrong_or_hostile_config_gets_a_sentence(text, told):
     app = paste(at_section("parameters", init_model="own"), text)
-    assert re.search(told, app.warning[0].value)
+    assert re.search(told, said(app.warning[0]))
     assert not app.error
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.pages.helpers import ROOT, charts, choose, open_page, press, text_of, value_of
+from tests.pages.helpers import ROOT, charts, choose, open_page, press, said, text_of, value_of
 
 
 def test_the_lectures_first_estimate_greets_the_visitor():
@@ -51,7 +51,7 @@ def test_the_largest_model_follows_the_recipe():
 def test_a_forged_value_in_the_address_falls_back_with_a_note(key, bad):
     app = open_page(**{key: bad})
     assert value_of(app) == "144 days"
-    assert f"“{bad}”" in app.info[0].value
+    assert f"“{bad}”" in said(app.info[0])
 
 
 def test_a_good_value_in_the_address_is_taken():
@@ -66,7 +66,7 @@ def test_predict_first_hides_the_answer_until_the_guess():
     assert "144 days" not in text_of(app)
     assert not charts(app)
     choose(app, "np_guess_training_time", "lots")
-    assert "'lots' is not a quantity in s" in app.warning[0].value
+    assert "'lots' is not a quantity in s" in said(app.warning[0])
     choose(app, "np_guess_training_time", "30 days")
     assert "You guessed 30.0 days: 4.8 times too low against the napkin" in text_of(app)
     assert value_of(app) == "144 days"

@@ -10,7 +10,7 @@ from core.memory.cruncher import measure_cruncher
 from core.memory.fits import largest_batch
 from core.memory.predict import predict_step
 from pages._ui.memory_view import accelerators
-from tests.pages.helpers import charts, choose, open_page, press, rows, text_of, value_of
+from tests.pages.helpers import charts, choose, open_page, press, rows, said, text_of, value_of
 
 
 def at_section(section, **values):
@@ -102,7 +102,7 @@ def test_a_preset_sets_the_step():
 )
 def test_what_cannot_be_a_step_is_refused_in_words(values, message):
     app = at_section("step", **values)
-    assert message in app.warning[0].value.replace("\\", "")
+    assert message in said(app.warning[0]).replace("\\", "")
     assert not app.get("vega_lite_chart")
     assert "This section failed" not in text_of(app)
 
@@ -130,7 +130,7 @@ def test_a_measured_step_from_end_to_end():
 def test_a_sharded_step_is_not_measured_here():
     app = at_section("step", mem_stage="zero2")
     assert app.button(key="mem_measured_start").disabled
-    assert "this meter sees one: choose “not sharded”" in app.warning[0].value
+    assert "this meter sees one: choose “not sharded”" in said(app.warning[0])
     assert value_of(app) == units.si_bytes(
         predict_step(StepConfig("gpt2", batch_size=4, sharding="zero2", num_devices=8)).peak_bytes
     )

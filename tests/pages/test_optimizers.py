@@ -3,7 +3,7 @@
 import pytest
 
 from core import optimizers
-from tests.pages.helpers import charts, choose, open_page, press, rows, text_of, value_of
+from tests.pages.helpers import charts, choose, open_page, press, rows, said, text_of, value_of
 
 
 def at_section(section, **values):
@@ -76,7 +76,7 @@ def test_beyond_its_limit_sgd_diverges():
 
 def test_a_start_beyond_the_window_is_refused():
     app = open_page("optimizers", opt_x_quadratic="99")
-    assert "“99”" in app.info[0].value
+    assert "“99”" in said(app.info[0])
     assert ends(app)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from core import dtypes, jobs
 from pages._ui import machine
-from tests.pages.helpers import choose, open_page, press, text_of, value_of
+from tests.pages.helpers import choose, open_page, press, said, text_of, value_of
 from tests.pages.test_dtypes import figures, table
 
 
@@ -90,7 +90,7 @@ def test_two_matrices_on_the_device():
     choose(app, "tm_count", 3)
     assert figures(app)[:2] == ("384 B", "384 B")
     choose(app, "tm_each", "49152, 12288")
-    assert "here 64.0 MiB are made at most" in app.warning[0].value
+    assert "here 64.0 MiB are made at most" in said(app.warning[0])
     assert not app.error
 
 

@@ -7,7 +7,7 @@ import pytest
 from core import jobs, training
 from core.training import BUGS, CHANGES, TrainConfig, sweeps
 from pages._ui import training_hunt, training_more, training_rates
-from tests.pages.helpers import choose, open_page, press, rows, text_of, value_of
+from tests.pages.helpers import choose, open_page, press, rows, said, text_of, value_of
 
 
 @pytest.fixture(autouse=True)
@@ -194,7 +194,7 @@ def test_each_control_of_data(key, value):
 
 def test_a_text_too_short_is_refused_in_words():
     app = at_section("data", data_text="abc")
-    assert "needs at least 5 tokens" in app.warning[0].value
+    assert "needs at least 5 tokens" in said(app.warning[0])
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -223,10 +223,10 @@ def test_the_mean_of_the_cosine():
     drawn = [row["y"] for row in rows(app)]
     assert drawn == [training.cosine_lr(step, 0.001, 0.0001, 10, 50) for step in range(50)]
     choose(app, "cosine_min", 0.01)
-    assert "min_lr must be at most max_lr" in app.warning[0].value
+    assert "min_lr must be at most max_lr" in said(app.warning[0])
     choose(app, "cosine_min", 0.0)
     choose(app, "cosine_warmup", 49)
-    assert "the rise must end before the last step" in app.warning[0].value
+    assert "the rise must end before the last step" in said(app.warning[0])
     choose(app, "cosine_warmup", 0)
     assert value_of(app) == "0.000500"
 
@@ -260,7 +260,7 @@ def test_the_command_for_several_devices():
     app = at_section("devices", devices_n=8, devices_machines=2, devices_how="fsdp")
     assert "--nnodes 2" in app.code[-1].value
     assert "--nproc-per-node 8" in app.code[-1].value
-    assert "the page runs 2 processes" in app.warning[0].value
+    assert "the page runs 2 processes" in said(app.warning[0])
     assert app.button(key="devices_job_start").disabled
 
 

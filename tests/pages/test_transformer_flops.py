@@ -3,7 +3,7 @@
 import pytest
 
 from core import flops, jobs
-from tests.pages.helpers import choose, open_page, press, rows, text_of, value_of
+from tests.pages.helpers import choose, open_page, press, rows, said, text_of, value_of
 
 
 def at_section(section, **values):
@@ -87,7 +87,7 @@ def test_6nd_is_taken_apart():
 def test_a_forged_value_falls_back_with_a_note(key, bad):
     app = open_page("transformer_flops", **{key: bad})
     assert value_of(app) == "875 GFLOP"
-    assert f"“{bad}”" in app.info[0].value
+    assert f"“{bad}”" in said(app.info[0])
 
 
 def test_the_whole_page_shares_model_batch_and_context():
