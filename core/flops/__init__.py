@@ -11,6 +11,7 @@ from core.flops.counting import (
 )
 from core.flops.explain import (
     Peak,
+    beats_ceiling,
     choose_peak,
     compare_lecture_method,
     compare_matmul_rate,
@@ -81,6 +82,7 @@ __all__ = [
     "TransformerFlops",
     "TransformerShape",
     "attention_share",
+    "beats_ceiling",
     "budget_flops",
     "check_matmul",
     "choose_peak",

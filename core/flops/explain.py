@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from core.hardware import Calibration, Device
 
 BUSY_WARNING = 0.10  # a tenth of the processor went to other work
+BEYOND = 1.15  # times a calibrated peak: no chance of a faster trial, the peak is too low
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,12 @@ def compare_matmul_time(run: MatmulRun, peak: Peak, calibration: Calibration | N
     """
     prediction = predict_matmul_time(run.b, run.d, run.k, peak)
     if prediction.value is None:
-        return Comparison(prediction, run.time, warnings=_warnings(run.time))
+        return Comparison(prediction, run.time, warnings=_warnings(run, peak))
     parts = [] if calibration is None else _machine_parts(run, prediction.value, peak, calibration)
     interrupted = run.time.value - run.time.minimum
     note = _("the median trial over the fastest one: other work, interrupts, clock changes")
     parts.append(Term(_("interruptions"), interrupted, note))
-    return Comparison(prediction, run.time, tuple(part for part in parts if part.value > 0), _warnings(run.time))
+    return Comparison(prediction, run.time, tuple(part for part in parts if part.value > 0), _warnings(run, peak))
 
 
 def compare_matmul_rate(run: MatmulRun, peak: Peak, calibration: Calibration | None) -> Comparison:
@@ -178,11 +179,22 @@ def _memory_part(run: MatmulRun, arithmetic_seconds: float, calibration: Calibra
     return Term(_("memory traffic"), max(0.0, moving - arithmetic_seconds), text)
 
 
-def _warnings(measurement: Measurement) -> tuple[str, ...]:
-    busy = measurement.conditions.busy_fraction
-    if busy is None or busy < BUSY_WARNING:
-        return ()
-    message = _(
-        "The machine was busy: {share:.0%} of the processor went to other work. Measure again when it is quiet."
-    )
-    return (message.format(share=busy),)
+def beats_ceiling(run: MatmulRun, peak: Peak) -> bool:
+    """Whether a run is faster than its calibrated peak, which then was taken in a bad moment."""
+    if peak.kind != "calibrated" or peak.dtype != run.dtype or peak.flop_per_sec is None:
+        return False
+    return run.flops / run.time.value > BEYOND * peak.flop_per_sec
+
+
+def _warnings(run: MatmulRun, peak: Peak) -> tuple[str, ...]:
+    found = []
+    busy = run.time.conditions.busy_fraction
+    if busy is not None and busy >= BUSY_WARNING:
+        message = _(
+            "The machine was busy: {share:.0%} of the processor went to other work. Measure again when it is quiet."
+        )
+        found.append(message.format(share=busy))
+    if beats_ceiling(run, peak) and peak.flop_per_sec is not None:
+        message = _("This is {factor} the calibrated peak, so that peak is too low: calibrate again.")
+        found.append(message.format(factor=units.factor(run.flops / run.time.value / peak.flop_per_sec)))
+    return tuple(found)

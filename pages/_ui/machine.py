@@ -9,10 +9,10 @@ import streamlit as st
 
 from core import hardware, jobs
 from core.hardware import Calibration, Device
+from core.hardware.calibration import BUSY
 from core.words import _
 from pages._ui import inputs, jobs_view
 
-BUSY = 0.15  # of the processor: beyond it a ceiling is no ceiling
 CALIBRATED_DTYPES = ("fp32", "bf16", "fp16", "fp64")
 _known: dict[tuple[str, int], Calibration] = {}
 _jobs: dict[tuple[str, int], str] = {}
@@ -98,15 +98,19 @@ def _submit(device: Device, threads: int) -> str:
     return job_id
 
 
+def offer_again(message: str, device: Device, threads: int) -> None:
+    """Say what is wrong with the ceilings, and offer to take them again."""
+    if not inputs.first_here("np_recalibrate"):
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.html(f'<p class="np-warning">{message}</p>', width="content")
+        st.button(_("Calibrate again"), key="np_recalibrate", on_click=forget, args=(device, threads), type="tertiary")
+
+
 def _describe(known: Calibration, device: Device, threads: int) -> None:
-    """Say so when the ceilings were taken on a busy machine, and offer to take them again."""
     busy = known.busy_fraction
-    if busy is not None and busy >= BUSY and inputs.first_here("np_recalibrate"):
+    if busy is not None and busy >= BUSY:
         message = _(
             "The ceilings were calibrated while {share:.0%} of the processor went to other work: they may be too low."
         )
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.html(f'<p class="np-warning">{message.format(share=busy)}</p>', width="content")
-            st.button(
-                _("Calibrate again"), key="np_recalibrate", on_click=forget, args=(device, threads), type="tertiary"
-            )
+        offer_again(message.format(share=busy), device, threads)

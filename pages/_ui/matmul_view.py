@@ -89,6 +89,9 @@ def measurement(*, needed: bool = False) -> Measured | None:
         return None
     peaks = {dtype: flops.choose_peak(device, dtype, calibration) for dtype in dtypes}
     script = scripts.matmul_time(b, d, k, dtypes[0], device.id, threads)
+    if not missing and any(flops.beats_ceiling(fitting[dtype], peaks[dtype]) for dtype in dtypes):
+        message = _("This ran faster than the calibrated peak, which was taken in a bad moment.")
+        machine.offer_again(message, device, threads)
     return Measured(b, d, k, dtypes, peaks, calibration, {} if missing else fitting, script)
 
 

@@ -259,6 +259,17 @@ def test_the_lectures_method_is_taken_apart():
     assert comparison.unexplained == pytest.approx(0.0, abs=1e-12)
 
 
+def test_a_run_that_beats_its_calibrated_peak_says_so():
+    run = run_of(8, 8, 8, "fp32", [1e-5])
+    low, high = (Peak(factor * run.flops / 1e-5, "calibrated", "fp32", "") for factor in (0.5, 0.95))
+    (warning,) = flops.compare_matmul_time(run, low, None).warnings
+    assert "This is 2.00× the calibrated peak" in warning
+    assert flops.beats_ceiling(run, low)
+    assert flops.compare_matmul_time(run, high, None).warnings == ()
+    promised = Peak(low.flop_per_sec, "promised", "fp32", "a sheet")
+    assert not flops.beats_ceiling(run, promised)
+
+
 def test_a_busy_machine_is_warned_of():
     peak = Peak(100e9, "calibrated", "fp32", "")
     assert flops.compare_matmul_time(run_of(8, 8, 8, "fp32", [1e-5], busy=0.05), peak, None).warnings == ()

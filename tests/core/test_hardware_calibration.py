@@ -66,14 +66,28 @@ def test_the_least_of_all_passes_counts(monkeypatch):
     seconds = iter([5.0, 7.0, 3.0, 9.0, 4.0, 6.0, 8.0, 8.0])
     monkeypatch.setattr(module, "_window", lambda *a: next(seconds))
     tasks = [Task("fp32", 256, lambda: None), Task("memory bandwidth", 0, lambda: None)]
-    best = module._best_seconds(tasks, "cpu", 1, 0.1, None)
+    best: dict[tuple[str, int], float] = {}
+    module._improve(best, tasks, "cpu", 1, 0.1, None, 0)
     assert best == {("fp32", 256): 3.0, ("memory bandwidth", 0): 6.0}
+
+
+@pytest.mark.parametrize(("busy", "rounds", "kept"), [([0.0], 1, 0.0), ([0.5, 0.1], 2, 0.1), ([0.2, 0.4], 2, 0.2)])
+def test_a_busy_round_is_measured_again_once(monkeypatch, busy, rounds, kept):
+    shares, seen = iter(busy), []
+    monkeypatch.setattr(module, "busy_fraction", lambda before, after: next(shares))
+    monkeypatch.setattr(module, "_window", lambda *a: 1e-3)
+    result = calibrate(dtypes=("fp32",), on_progress=lambda f, m: seen.append((f, m)))
+    assert result.busy_fraction == kept
+    assert sum(message.startswith("memory bandwidth") for _, message in seen) == rounds * module.PASSES
+    assert [f for f, _ in seen] == sorted(f for f, _ in seen)
+    assert any("again" in message for _, message in seen) == (rounds == 2)
 
 
 def test_a_matmul_that_would_take_too_long_is_left_out(monkeypatch):
     monkeypatch.setattr(module, "_window", lambda *a: 0.1)
     tasks = [Task("fp32", n, lambda: None) for n in (1, 256, 512)]
-    best = module._best_seconds(tasks, "cpu", 1, 0.1, None)
+    best: dict[tuple[str, int], float] = {}
+    module._improve(best, tasks, "cpu", 1, 0.1, None, 0)
     assert set(best) == {("fp32", 1), ("fp32", 256)}  # 512³ would take eight times 0.1 s
     ceiling = module._ceiling("fp32", (256, 512), best, SLOW)
     assert (ceiling.sizes, ceiling.size) == ((256,), 256)
