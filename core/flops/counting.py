@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from core.checks import whole_number
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
 from core.words import _
@@ -62,10 +64,14 @@ def torch_matmul_flops(b: int, d: int, k: int) -> int:
     >>> torch_matmul_flops(1024, 256, 64)
     33554432
     """
+    return _torch_matmul_flops(*_dims(b, d, k))
+
+
+@functools.lru_cache(maxsize=1024)
+def _torch_matmul_flops(b: int, d: int, k: int) -> int:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    b, d, k = _dims(b, d, k)
     with FlopCounterMode(display=False) as counter:
         torch.empty(b, d, device="meta") @ torch.empty(d, k, device="meta")
     return int(counter.get_total_flops())

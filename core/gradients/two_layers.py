@@ -6,6 +6,7 @@ h1 = x @ w1, h2 = h1 @ w2, …, loss = mean of the last h squared. One layer and
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -153,10 +154,14 @@ def torch_backward_flops(b: int, d: int, k: int, x_requires_grad: bool = False, 
     >>> torch_backward_flops(1024, 256, 64)
     201326592
     """
+    return _torch_backward_flops(*check_dims(b, d, k, num_layers), bool(x_requires_grad))
+
+
+@functools.lru_cache(maxsize=1024)
+def _torch_backward_flops(b: int, d: int, k: int, num_layers: int, x_requires_grad: bool) -> int:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    b, d, k, num_layers = check_dims(b, d, k, num_layers)
     shapes = [(d, d)] * num_layers + [(d, k)]
     h = torch.empty(b, d, device="meta", requires_grad=x_requires_grad)
     for shape in shapes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -153,6 +155,8 @@ def compare_state_bytes(
 ) -> Comparison:
     """The state predicted beside what one step leaves, on torch's meta device: no memory, any size.
 
+    The state belongs to each parameter alone, so of several of one shape one is stepped.
+
     >>> compare_state_bytes("adamw", [(4, 4), (4, 4), (1, 4)]).measurement.value
     300
     """
@@ -165,11 +169,19 @@ def compare_state_bytes(
     terms = (Term(names, predicted - steps, kind.source), Term(_("steps"), steps, _("4 bytes for each tensor")))
     formula = f"{predicted - steps:,} + {steps:,}"
     torch_dtype = dtype if isinstance(dtype, torch.dtype) else getattr(torch, _TORCH_NAMES[dtype])
-    params = [torch.empty(tuple(shape), dtype=torch_dtype, device="meta", requires_grad=True) for shape in shapes]
-    for p in params:
-        p.grad = torch.empty_like(p)
-    made = make(optimizer, params, lr=0.001)
-    made.step()
+    how_many = Counter(tuple(shape) for shape in shapes)
+    total = sum(n * _state_bytes_of_one(optimizer, shape, torch_dtype) for shape, n in how_many.items())
     conditions = Conditions("meta", _("torch's meta device"), str(dtype), 1, 0, 1, torch_version=str(torch.__version__))
-    measured = Measurement(_("optimizer state"), (measured_state_bytes(made),), "B", conditions)
+    measured = Measurement(_("optimizer state"), (total,), "B", conditions)
     return Comparison(Prediction(_("optimizer state"), predicted, "B", formula, terms, kind.source), measured)
+
+
+@functools.lru_cache(maxsize=4096)
+def _state_bytes_of_one(optimizer: str, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+    import torch
+
+    p = torch.empty(shape, dtype=dtype, device="meta", requires_grad=True)
+    p.grad = torch.empty_like(p)
+    made = make(optimizer, [p], lr=0.001)
+    made.step()
+    return measured_state_bytes(made)

@@ -98,7 +98,7 @@ def test_steady_figures_get_a_quarter_of_the_time(monkeypatch):
     given = {}
     monkeypatch.setattr(module, "_window", lambda call, device, threads, seconds: given.setdefault(call, seconds))
     steady, other = (lambda: 1), (lambda: 2)
-    module._best_seconds([Task("bf16", 128, steady, is_steady=True), Task("fp32", 256, other)], "cpu", 1, 0.5, None)
+    module._improve({}, [Task("bf16", 128, steady, is_steady=True), Task("fp32", 256, other)], "cpu", 1, 0.5, None, 0)
     assert given == {steady: 0.125, other: 0.5}
 
 
