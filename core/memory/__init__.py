@@ -23,6 +23,7 @@ from core.memory.config import (
     SHARDINGS,
     StepConfig,
 )
+from core.memory.cruncher import measure_cruncher_step, predict_cruncher_step
 from core.memory.fits import (
     Checkpointing,
     PeakLine,
@@ -39,7 +40,6 @@ from core.memory.measure import check_fits_here, measure_step, measured_depths
 from core.memory.predict import predict_step
 from core.memory.result import CATEGORIES, Moment
 from core.memory.rules import korthikanti_activations, sixteen_bytes_per_parameter
-from core.memory.small import measure_cruncher_step, predict_cruncher_step
 from core.memory.step_memory import NAMES, StepMemory
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The lecture's Cruncher through one step: its bytes and FLOPs as the lecture counts them, and as torch does (§6.5).
+"""The lecture's Cruncher through one step: bytes and FLOPs as the lecture counts them, and as torch does (§6.5).
 
 Letters: B batch, D width, L layers, N = L·D² + D parameters. All fp32.
 """
@@ -8,11 +8,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.checks import one_of, whole_number
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
-from core.models.lecture import cruncher_parameters
+from core.memory import paper_layers, result
+from core.memory import paper_ops as ops
+from core.memory.config import OPTIMIZER_IMPLEMENTATIONS, StepConfig
+from core.memory.measure import activation_terms, conditions
+from core.memory.paper import Shape, Sheet, Storage, Tape
+from core.memory.paper_ledger import bytes_of
+from core.memory.paper_optimizers import optimizer_state_bytes, optimizer_temporary_bytes
+from core.memory.paper_steps import kept_sizes
+from core.memory.step_memory import StepMemory
+from core.models.config import TransformerConfig
 from core.optimizers.registry import OPTIMIZERS, STEP_BYTES
 from core.words import _
 
@@ -56,7 +65,7 @@ def predict_cruncher_bytes(batch_size: int, dim: int, num_layers: int, optimizer
     """
     b, d, layers = check_cruncher(batch_size, dim, num_layers)
     kind = OPTIMIZERS[one_of("optimizer", optimizer, TRAINERS)]
-    n = cruncher_parameters(d, layers)
+    n = layers * d * d + d
     counts = (
         (_("parameters"), n, "L·D² + D"),
         (_("activations"), b * d * layers, "B·D·L"),
@@ -75,7 +84,7 @@ def predict_cruncher_flops(batch_size: int, dim: int, num_layers: int) -> Predic
     432
     """
     b, d, layers = check_cruncher(batch_size, dim, num_layers)
-    n = cruncher_parameters(d, layers)
+    n = layers * d * d + d
     return Prediction(_("FLOPs of a step"), 6 * b * n, "FLOP", f"6 · {b:,} · {n:,}", source=SOURCE)
 
 
@@ -164,3 +173,97 @@ def compare_cruncher_flops(run: CruncherRun) -> Comparison:
 def _conditions(run: CruncherRun, notes: tuple[str, ...] = ()) -> Conditions:
     name = _("this machine's processor")
     return Conditions("cpu", name, "fp32", threads=1, warmup=0, trials=1, torch_version=run.torch_version, notes=notes)
+
+
+# Every storage of the step, moment by moment
+
+
+def predict_cruncher_step(
+    batch_size: int, dim: int, num_layers: int, optimizer: str = "adagrad", implementation: str = "napkin"
+) -> StepMemory:
+    """The step on paper, every storage counted; its loss is the mean of y², which needs no targets.
+
+    ``implementation`` is that of the optimizer (see ``StepConfig``).
+
+    >>> step = predict_cruncher_step(2, 4, 2)
+    >>> step.parameter_bytes, step.gradient_bytes, step.optimizer_state_bytes, step.activation_bytes
+    (144, 144, 144, 76)
+    >>> step = predict_cruncher_step(2, 4, 2, "adamw", "for-loop")
+    >>> step.optimizer_state_bytes, step.peak_bytes, step.peak_moment
+    (300, 812, 'optimizer')
+    """
+    b, d, layers, config = _checked(batch_size, dim, num_layers, optimizer, implementation)
+    first: tuple[tuple[str, Shape], ...] = tuple((f"layers.{n}", (d, d)) for n in range(layers))
+    last = (("head", (1, d)),)
+    t = Tape(autocast=False)
+    weights = [t.parameter(shape, FP32, result.PARAMETER) for _name, shape in (*first, *last)]
+    state = Storage(t.ledger, optimizer_state_bytes(config, (*first, *last), ()), result.OPTIMIZER_STATE, ("", None))
+    x = t.new((b, d), FP32, category=result.INPUT)
+    t.ledger.start(result.HEAD)
+    loss = _loss(t, weights, x)
+    kept = kept_sizes(loss)
+    t.ledger.start(result.LOSS_BACKWARD)
+    t.backward(loss)
+    del loss
+    t.ledger.start(result.OPTIMIZER)
+    size = optimizer_temporary_bytes(config, first, (), last, FP32)
+    temporary = Storage(t.ledger, size, result.TEMPORARY, ("", None))
+    del temporary
+    for weight in weights:
+        assert weight.node is not None
+        weight.node.saved = []
+    moments = t.ledger.close().moments()
+    del state
+    sizes = {label: sum(bytes_of(one, 1, 1) for one in held) for (label, _block), held in kept.items()}
+    return StepMemory(layers, moments, tuple(Term(_(label), size, f"{size:,} B") for label, size in sizes.items()))
+
+
+def _loss(t: Tape, weights: list[Sheet], x: Sheet) -> Sheet:
+    for number, weight in enumerate(weights[:-1]):
+        t.label = f"h{number + 1}"
+        x = paper_layers.linear(t, x, weight)
+    t.label = "y"
+    y = ops.view(t, paper_layers.linear(t, x, weights[-1]), (x.shape[0],))
+    assert y.node is not None
+    y.node.moment = result.HEAD_BACKWARD, None
+    t.label = "y²"
+    squares = ops.square(t, y)
+    t.label = "loss"
+    return ops.mean_all(t, squares)
+
+
+def measure_cruncher_step(
+    batch_size: int, dim: int, num_layers: int, optimizer: str = "adagrad", implementation: str = "napkin"
+) -> StepMemory:
+    """Two real steps under the meter, the second told.
+
+    >>> step = measure_cruncher_step(2, 4, 2, "adamw", "for-loop")
+    >>> step.activation_bytes, step.peak_bytes, step.peak_moment
+    (76, 812, 'optimizer')
+    """
+    import torch
+
+    from core.memory import steps, subjects
+    from core.models.lecture import Cruncher
+
+    b, d, layers, config = _checked(batch_size, dim, num_layers, optimizer, implementation)
+    model = Cruncher(d, layers)
+    x, nothing = torch.randn(b, d), torch.empty(0)
+
+    def loss(x: Any, _labels: Any) -> Any:
+        return model(x).square().mean()
+
+    subject = subjects.Subject(model, (), model, loss)
+    moments = steps.metered_steps(subject, subjects.optimizers(config, model), x, nothing, 1, autocast=False)
+    return StepMemory(layers, moments, activation_terms(moments), conditions=conditions("fp32", True, [layers]))
+
+
+def _checked(
+    batch_size: int, dim: int, num_layers: int, optimizer: str, implementation: str
+) -> tuple[int, int, int, StepConfig]:
+    """The sizes, and what the optimizers' functions ask of a config; its model does not matter."""
+    b, d, layers = check_cruncher(batch_size, dim, num_layers)
+    one_of("implementation", implementation, OPTIMIZER_IMPLEMENTATIONS)
+    one_of("optimizer", optimizer, TRAINERS)
+    model = TransformerConfig("none", num_layers=1, d_model=4, num_heads=1, d_ff=4, vocab_size=4)
+    return b, d, layers, StepConfig(model, seq_len=1, optimizer=optimizer, optimizer_implementation=implementation)

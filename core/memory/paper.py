@@ -14,8 +14,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from core.memory.paper_ledger import Ledger
 from core.memory.result import ACTIVATION, BACKWARD, GRADIENT, RECOMPUTATION, TEMPORARY
-from core.memory.timeline import Timeline
 
 Shape = tuple[int, ...]
 Backward = Callable[..., "tuple[Sheet | None, ...]"]
@@ -25,22 +25,19 @@ LAST = 1 << 62  # autograd adds to .grad as soon as it can, before any other nod
 class Storage:
     """Bytes that count from now until nothing holds them."""
 
-    __slots__ = ("category", "label", "size", "timeline")
+    __slots__ = ("category", "events", "label", "size")
 
-    def __init__(self, timeline: Timeline, size: int, category: str, label: tuple[str, int | None]) -> None:
-        self.timeline, self.size, self.category, self.label = timeline, size, category, label
-        timeline.total_bytes += size  # ``timeline.count``, written out: a step has a thousand of these
-        timeline.live_bytes[category] += size
+    def __init__(self, ledger: Ledger, size: int, category: str, label: tuple[str, int | None]) -> None:
+        self.events, self.size, self.category, self.label = ledger.events, size, category, label
+        self.events.append((category, size))
 
     def __del__(self) -> None:
-        timeline, size = self.timeline, self.size
-        timeline.total_bytes -= size
-        timeline.live_bytes[self.category] -= size
+        self.events.append((self.category, -self.size))
 
     def move(self, category: str) -> None:
         """Count under another category from now on."""
-        self.timeline.count(self.category, -self.size)
-        self.timeline.count(category, self.size)
+        self.events.append((self.category, -self.size))
+        self.events.append((category, self.size))
         self.category = category
 
 
@@ -98,7 +95,7 @@ class Tape:
     """Records operations, and runs them backward."""
 
     def __init__(self, autocast: bool) -> None:
-        self.timeline, self.autocast = Timeline(), autocast
+        self.ledger, self.autocast = Ledger(), autocast
         self.casts: dict[int, Sheet] = {}  # autocast's copies of the parameters, until the forward ends
         self.category = ACTIVATION
         self.checkpoint: Checkpoint | None = None
@@ -110,8 +107,7 @@ class Tape:
     def new(self, shape: Shape, item: int, strides: Shape | None = None, category: str = "") -> Sheet:
         """A sheet with a storage of its own, contiguous unless strides say otherwise."""
         size, label = math.prod(shape) * item, (self.label, self.block)
-        storage = Storage(self.timeline, size, category or self.category, label)
-        self.timeline.mark()
+        storage = Storage(self.ledger, size, category or self.category, label)
         return Sheet(storage, shape, contiguous(shape) if strides is None else strides, item)
 
     def parameter(self, shape: Shape, item: int, category: str) -> Sheet:
@@ -174,7 +170,7 @@ class Tape:
     def _run(self, node: Node) -> list[Node]:
         """Run one node; the nodes that became ready."""
         if node.moment is not None:
-            self.timeline.start(*node.moment)
+            self.ledger.start(*node.moment)
         grads, node.grads = node.grads, [None] * len(node.grads)
         if node.backward is None:  # a parameter keeps the first gradient; the next ones are added in place
             assert grads[0] is not None
@@ -224,13 +220,13 @@ class Tape:
             checkpoint.recomputed = {}
             category, self.category = self.category, ACTIVATION
             self.checkpoint, self.recomputing = checkpoint, True
-            block = self.timeline.block
-            self.timeline.start(RECOMPUTATION, block)
+            block = self.ledger.block
+            self.ledger.start(RECOMPUTATION, block)
             with contextlib.suppress(StopRecomputation):
                 checkpoint.again()
             self.checkpoint, self.recomputing, self.category = None, False, category
             self.casts.clear()
-            self.timeline.start(BACKWARD, block)
+            self.ledger.start(BACKWARD, block)
         return checkpoint.recomputed.pop(placeholder.index)
 
 

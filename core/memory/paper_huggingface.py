@@ -10,7 +10,7 @@ from core.memory import paper_layers as layers
 from core.memory import paper_ops as ops
 from core.memory import result
 from core.memory.config import StepConfig
-from core.memory.paper import Sheet, Tape
+from core.memory.paper import Shape, Sheet, Tape
 from core.memory.paper_models import (
     PaperModel,
     Parameters,
@@ -85,7 +85,7 @@ def _hidden(t: Tape, config: StepConfig, w: Parameters, blocks: list[Parameters]
     if "positions" in w:
         placed = layers.embedding(t, w["positions"], positions)
         x = ops.add(t, embedded, placed)
-    mask = _mask(t, config, x.item) if config.attention == "eager" else None
+    mask = _mask(t, tokens.shape, x.item) if config.attention == "eager" else None
     if "positions" not in w:
         turn = _rotation(t, config, positions, x.item)
     shared = tuple(one for one in (mask, positions, *(turn or ())) if one is not None)
@@ -101,11 +101,11 @@ def _hidden(t: Tape, config: StepConfig, w: Parameters, blocks: list[Parameters]
     return _norm(t, w, "final_norm", run_blocks(t, blocks, x, one, config.checkpointing, shared))
 
 
-def _mask(t: Tape, config: StepConfig, item: int) -> Sheet:
+def _mask(t: Tape, shape: Shape, item: int) -> Sheet:
     """(batch, 1, seq, seq) of 0 and −∞, from comparisons of positions."""
-    seq = config.seq_len
+    batch, seq = shape
     allowed, zero, lowest = t.new((seq, seq), ops.BOOL), t.new((), item), t.new((), item)
-    mask = t.new((config.batch_size, 1, seq, seq), item)
+    mask = t.new((batch, 1, seq, seq), item)
     del allowed, zero, lowest
     return mask
 

@@ -227,12 +227,12 @@ def run_blocks(
     def told(number: int, x: Sheet) -> Sheet:
         if t.recomputing:
             return one(t, blocks[number], x)
-        t.timeline.start(result.FORWARD, number)
+        t.ledger.start(result.FORWARD, number)
         t.block = number
         y = one(t, blocks[number], x)
         t.block = None
         if number == len(blocks) - 1:
-            t.timeline.start(result.HEAD)
+            t.ledger.start(result.HEAD)
         assert y.node is not None
         y.node.moment = (result.BACKWARD, number)
         return y

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -63,12 +64,12 @@ def _torch_loop(named: Named) -> int:
     return max(before + 2 * now for before, now in zip([0, *sizes], sizes, strict=False))
 
 
+@functools.lru_cache(maxsize=256)
 def _highest(update: Callable[[Tape, Shape, int], None], shape: Shape, item: int) -> int:
     t = Tape(autocast=False)
-    t.timeline.start("optimizer")
+    t.ledger.start("optimizer")
     update(t, shape, item)
-    t.timeline.stop()
-    return t.timeline.moments[0].highest_bytes
+    return t.ledger.close().moments()[0].highest_bytes
 
 
 def _adafactor(t: Tape, shape: Shape, item: int) -> None:
