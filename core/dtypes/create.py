@@ -52,7 +52,8 @@ def create(way: str, rows: int = 4, columns: int = 8, cut: float = 2.0, seed: in
     """Make an fp32 tensor of (rows, columns), at most 512 each, in one of the lecture's ways.
 
     "trunc_normal_" draws from N(0, 1) and redraws what is beyond ±``cut``. For "empty" a tensor full of π is made and
-    freed first, so that there is something to find; torch promises nothing. Raises ValueError for an unknown way or
+    freed first, so that there is something to find; torch promises nothing. What is neither π nor 0 may be anybody's
+    data in a server's memory, so it comes out as NaN. Raises ValueError for an unknown way or
     sizes out of range.
 
     >>> create("ones", 2, 3).corner, create("literal").shape, create("randn", 256, 256).high > 3
@@ -81,7 +82,7 @@ def _make(way: str, rows: int, columns: int, cut: float, seed: int) -> NewTensor
     elif way == "empty":
         made = _empty_after_use(rows, columns)
     left = float((made == LEFT_BEHIND).float().mean()) if way == "empty" else None
-    finite = made[torch.isfinite(made)].double()  # the memory of empty may hold anything, NaN too
+    finite = made[torch.isfinite(made)].double()  # of empty: π and 0
     figures = (finite.mean(), finite.std(correction=0), finite.min(), finite.max()) if finite.numel() else ()
     mean, deviation, low, high = (float(figure) for figure in figures) if figures else (math.nan,) * 4
     corner = tuple(tuple(row) for row in made[:SHOWN_ROWS, :SHOWN_COLUMNS].tolist())
@@ -93,7 +94,8 @@ def _empty_after_use(rows: int, columns: int) -> torch.Tensor:
 
     used = torch.full((rows, columns), math.pi)
     del used
-    return torch.empty(rows, columns)
+    found = torch.empty(rows, columns)
+    return torch.where((found == LEFT_BEHIND) | (found == 0), found, math.nan)
 
 
 def _check_cut(cut: float) -> float:

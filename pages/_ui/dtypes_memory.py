@@ -48,16 +48,14 @@ def corner(made: dtypes.NewTensor) -> None:
 
 def _entry(value: float) -> str:
     if value != value or (not 1e-4 <= abs(value) < 1e6 and value):
-        return f"{value:.1e}" if value == value else "NaN"
+        return f"{value:.1e}" if value == value else _("other")
     return units.significant(value)
 
 
 def what_empty_held(made: dtypes.NewTensor) -> str:
     """What was found in memory that nobody initialised."""
     if not made.left_behind:
-        return _("not what was freed just before: here from {low} to {high}").format(
-            low=units.significant(made.low), high=units.significant(made.high)
-        )
+        return _("not what was freed just before: zeros, or other data of this program, which is not shown")
     message = _("{share:.1%} of the entries are π: left behind by a tensor that was freed just before")
     return message.format(share=made.left_behind)
 

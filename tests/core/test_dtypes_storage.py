@@ -142,6 +142,15 @@ def test_nothing_is_predicted_of_empty():
     assert "uninitialised memory" in prediction.unknown
 
 
+def test_what_empty_finds_of_others_is_not_shown(monkeypatch):
+    found = torch.tensor([[math.pi, 0.0, 42.0, math.inf]])
+    monkeypatch.setattr(torch, "empty", lambda *shape, **kind: found)
+    one = dtypes.create("empty", 1, 4)
+    assert one.corner[0][:2] == (pytest.approx(math.pi), 0.0)
+    assert all(math.isnan(value) for value in one.corner[0][2:])
+    assert (one.low, one.high, one.left_behind) == (0.0, pytest.approx(math.pi), 0.25)
+
+
 def test_created_tensors_are_the_same_every_time_but_for_empty():
     for way in dtypes.CREATED:
         if way != "empty":
