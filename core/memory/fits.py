@@ -13,8 +13,9 @@ from typing import Any
 from core.checks import whole_number
 from core.flops import transformer_flops
 from core.memory.config import MAX_BATCH_SIZE, StepConfig
-from core.memory.predict import predict_step
+from core.memory.predict import predict_peak_bytes, predict_step
 from core.models.config import MAX_LAYERS, PRESETS
+from core.optimizers.registry import OPTIMIZERS
 from core.words import _
 
 MAX_MEMORY_BYTES = 10**18
@@ -26,7 +27,7 @@ def fits(config: StepConfig, memory_bytes: int) -> bool:
     >>> fits(StepConfig("gpt2", batch_size=4), 8 * 10**9), fits(StepConfig("gpt2", batch_size=8), 8 * 10**9)
     (True, False)
     """
-    return predict_step(config).peak_bytes <= _memory(memory_bytes)
+    return predict_peak_bytes(config) <= _memory(memory_bytes)
 
 
 def largest_batch(config: StepConfig, memory_bytes: int) -> int:
@@ -36,7 +37,26 @@ def largest_batch(config: StepConfig, memory_bytes: int) -> int:
     63
     """
     memory = _memory(memory_bytes)
-    return _largest(lambda size: _peak(config, batch_size=size) <= memory, MAX_BATCH_SIZE)
+    low, high, size, probes = 0, MAX_BATCH_SIZE + 1, 2, 0
+    while high - low > 1:
+        peak, beyond = _peak_at(config, size), _peak_at(config, size + 1)
+        fits_here = peak is not None and peak <= memory
+        low, high = (size, high) if fits_here else (low, size)
+        # Every moment is a line in the batch: follow the one that is the peak here. Now and then halve, to be sure.
+        probes += 1
+        along = (low + high) // 2
+        if peak is not None and beyond is not None and probes % 4:
+            along = size + (memory - peak) // max(1, beyond - peak)
+        size = min(max(along, low + 1), high - 1)
+    return low
+
+
+def _peak_at(config: StepConfig, batch_size: int) -> int | None:
+    """The peak with another batch; None where the step would hold more than can be counted."""
+    try:
+        return _peak(config, batch_size=batch_size)
+    except ValueError:
+        return None
 
 
 def largest_depth(config: StepConfig, memory_bytes: int) -> int:
@@ -56,9 +76,16 @@ def largest_model(memory_bytes: int, models: Iterable[str] = tuple(PRESETS), **s
     memory = _memory(memory_bytes)
     for name in sorted(models, key=lambda one: -PRESETS[one].num_params):
         config = _possible(name, step)
-        if config is not None and predict_step(config).peak_bytes <= memory:
+        if config is not None and _least_bytes(config) <= memory and predict_peak_bytes(config) <= memory:
             return name
     return None
+
+
+def _least_bytes(config: StepConfig) -> int:
+    """What no step can do without: one device's part of the parameters, their gradients and the optimizer's state."""
+    item = 2 if config.precision == "bf16" else 4
+    copies = 2 + OPTIMIZERS[config.optimizer].state_per_parameter
+    return config.model.num_params * item * copies // config.num_devices
 
 
 def _possible(name: str, step: dict[str, Any]) -> StepConfig | None:
@@ -133,7 +160,7 @@ def best_checkpointing(config: StepConfig) -> Checkpointing:
 
 
 def _peak(config: StepConfig, **fields: int) -> int:
-    return predict_step(config.change(**fields)).peak_bytes
+    return predict_peak_bytes(config.change(**fields))
 
 
 def _largest(holds: Callable[[int], bool], limit: int) -> int:
