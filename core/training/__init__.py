@@ -8,20 +8,23 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from core.training.bpe import bits_per_byte, bpe_is_available, bytes_per_token, tokenizer_of, tokens_of
 from core.training.config import BUGS, MODELS, PRECISIONS, TASKS, TORCH_ONLY, TrainConfig
 from core.training.data import (
     BYTE_VOCAB,
     STDLIB,
+    check_text,
     corpus_tokens,
     get_batch,
     num_windows,
     open_tokens,
     standard_library_text,
     store_text,
+    text_name,
     write_tokens,
 )
 from core.training.records import StepRecord, to_csv
-from core.training.runs import RunInfo, control, delete_run, find_run, list_runs, read_records
+from core.training.runs import RunInfo, control, delete_run, find_run, list_runs, read_memory, read_records
 from core.training.schedules import SCHEDULES, Schedule, cosine_lr
 
 if TYPE_CHECKING:
@@ -65,7 +68,18 @@ if TYPE_CHECKING:
     from core.training.repeats import CHANGES, Repeat, repeat_run
     from core.training.run import reset, resume, start, train_in_folder
     from core.training.sample import sample_run, sample_text, sample_tokens
+    from core.training.step_memory import advance_counted, compare_step_memory, predict_step_memory
     from core.training.sweeps import SWEPT, Curve, Evidence, SweepPoint, bug_evidence, sweep
+    from core.training.updates import (
+        Accumulated,
+        ClippedStep,
+        Clipping,
+        LayerDifference,
+        accumulate,
+        clipping,
+        compare_accumulated,
+        compare_clipped,
+    )
 
 _WITH_TORCH = {
     "core.models.functional": ("cross_entropy",),
@@ -107,7 +121,18 @@ _WITH_TORCH = {
     ),
     "core.training.sample": ("sample_run", "sample_text", "sample_tokens"),
     "core.training.sweeps": ("SWEPT", "Curve", "Evidence", "SweepPoint", "bug_evidence", "sweep"),
+    "core.training.step_memory": ("advance_counted", "compare_step_memory", "predict_step_memory"),
     "core.training.repeats": ("CHANGES", "Repeat", "repeat_run"),
+    "core.training.updates": (
+        "Accumulated",
+        "ClippedStep",
+        "Clipping",
+        "LayerDifference",
+        "accumulate",
+        "clipping",
+        "compare_accumulated",
+        "compare_clipped",
+    ),
     "core.training.run": ("reset", "resume", "start", "train_in_folder"),
 }
 
@@ -132,11 +157,15 @@ __all__ = [
     "TASKS",
     "TORCH_ONLY",
     "WEIGHT_FORMATS",
+    "Accumulated",
     "Checkpoint",
     "CheckpointError",
     "CheckpointInfo",
+    "ClippedStep",
+    "Clipping",
     "Curve",
     "Evidence",
+    "LayerDifference",
     "LayerUnderflow",
     "PrecisionRun",
     "ProcessesRun",
@@ -149,13 +178,23 @@ __all__ = [
     "TrainConfig",
     "Trainer",
     "WeightOnly",
+    "accumulate",
+    "advance_counted",
+    "bits_per_byte",
+    "bpe_is_available",
     "bug_evidence",
+    "bytes_per_token",
+    "check_text",
     "clip_grad_norm",
+    "clipping",
     "command_for",
+    "compare_accumulated",
+    "compare_clipped",
     "compare_communication",
     "compare_initial_loss",
     "compare_precisions",
     "compare_step_flops",
+    "compare_step_memory",
     "compare_step_rate",
     "compare_step_seconds",
     "compare_weight_only",
@@ -180,10 +219,12 @@ __all__ = [
     "predict_initial_loss",
     "predict_run_seconds",
     "predict_step_flops",
+    "predict_step_memory",
     "predict_step_seconds",
     "promised_peak",
     "quantise_model",
     "quantise_weight",
+    "read_memory",
     "read_records",
     "remaining_seconds",
     "repeat_run",
@@ -200,7 +241,10 @@ __all__ = [
     "start",
     "store_text",
     "sweep",
+    "text_name",
     "to_csv",
+    "tokenizer_of",
+    "tokens_of",
     "train",
     "train_in_folder",
     "train_on_processes",

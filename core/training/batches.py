@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from core.training.bpe import tokens_of
 from core.training.config import TrainConfig
-from core.training.data import corpus_tokens, draw_starts, num_windows, take_windows
+from core.training.data import draw_starts, num_windows, take_windows
 from core.words import _
 
 Rows = slice
@@ -63,7 +64,7 @@ class TextBatches(Batches):
 
     def __init__(self, config: TrainConfig, rows: Rows, data: Any = None) -> None:
         super().__init__(config, rows)
-        self.data = corpus_tokens(config.corpus) if data is None else data
+        self.data = tokens_of(config.corpus, config.vocab_size) if data is None else data
         self.windows = num_windows(len(self.data), config.context_length)
         if config.bug == "last window missing":
             if self.windows == 1:

@@ -12,7 +12,7 @@ from core.checks import one_of, positive_number, whole_number
 from core.flops.transformer import transformer_flops
 from core.models.config import MAX_LAYERS, TransformerConfig
 from core.optimizers.registry import IMPLEMENTATIONS, OPTIMIZERS
-from core.training.data import BYTE_VOCAB, MAX_BATCH_TOKENS, STDLIB, check_corpus
+from core.training.data import BYTE_VOCAB, MAX_BATCH_TOKENS, MAX_VOCAB, STDLIB, check_corpus
 from core.training.schedules import SCHEDULES
 from core.words import _
 
@@ -32,8 +32,9 @@ class TrainConfig:
     """A training run, from the data to the last step.
 
     ``task`` "regression" is the lecture's y = x·(0 … dim − 1) on random x, read off by a "cruncher" or a "deep
-    network" with a head; "text" trains a Transformer on bytes of the ``corpus``. ``batch_size`` is that of an update,
-    over all devices, drawn at once and worked off in ``num_accumulation_steps`` equal parts.
+    network" with a head; "text" trains a Transformer on the ``corpus``, in bytes or, with a ``vocab_size`` above 256,
+    in tokens of a BPE (``core.training.bpe``). ``batch_size`` is that of an update, over all devices, drawn at once
+    and worked off in ``num_accumulation_steps`` equal parts.
 
     ``optimizer`` is one of ``core.optimizers`` ("napkin" or "torch" ``implementation``), or one that torch alone has;
     ``weight_decay`` goes to those that have it. ``max_grad_norm`` None clips nothing. ``precision``: "bf16" keeps all
@@ -63,6 +64,7 @@ class TrainConfig:
     context_length: int = 64
     tied_head: bool = True
     corpus: str = STDLIB
+    vocab_size: int = BYTE_VOCAB
     batch_size: int = 4
     num_accumulation_steps: int = 1
     num_steps: int = 100
@@ -87,7 +89,7 @@ class TrainConfig:
             "num_layers": (1, MAX_LAYERS), "dim": (1, 2**16), "num_heads": (1, 2**16), "d_ff": (0, 2**20),
             "context_length": (1, 2**16), "batch_size": (1, 2**20), "num_accumulation_steps": (1, 2**20),
             "num_steps": (1, MAX_STEPS), "warmup_steps": (0, MAX_STEPS), "seed": (0, 2**32 - 1),
-            "loss_scale_log2": (-MAX_LOSS_SCALE_LOG2, MAX_LOSS_SCALE_LOG2),
+            "loss_scale_log2": (-MAX_LOSS_SCALE_LOG2, MAX_LOSS_SCALE_LOG2), "vocab_size": (BYTE_VOCAB, MAX_VOCAB),
         }  # fmt: skip
         for name, (low, high) in whole.items():
             self._set(name, whole_number(name, getattr(self, name), low, high))
@@ -138,14 +140,14 @@ class TrainConfig:
         object.__setattr__(self, field, value)
 
     def transformer(self) -> TransformerConfig:
-        """The Transformer of the text task: Llama's layers, GPT-2's width of feed-forward, a byte's vocabulary."""
+        """The Transformer of the text task: Llama's layers, GPT-2's width of feed-forward."""
         return TransformerConfig(
             "training",
             self.num_layers,
             self.dim,
             self.num_heads,
             self.d_ff,
-            BYTE_VOCAB,
+            self.vocab_size,
             gated_mlp=False,
             tied_head=self.tied_head,
             context_length=self.context_length,

@@ -10,6 +10,7 @@ import hashlib
 import mmap
 import os
 import re
+import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
 
 TOKEN_DTYPE = np.dtype("<u2")
 BYTE_VOCAB = 256
+MAX_VOCAB = 2**16
 STDLIB = "stdlib"
 STDLIB_BYTES = 8 * 2**20
 MAX_TEXT_BYTES = 64 * 2**20
 MAX_TEXTS = 20
+LOOKED_AT_BYTES = 2**16  # of a text, for what no text has
 MAX_BATCH_TOKENS = 2**24
 # Pages of a file this large are handed back after every batch: a process keeps none of what it has read.
 RELEASE_BYTES = 2**28
@@ -181,45 +184,87 @@ def standard_library_text(max_bytes: int = STDLIB_BYTES) -> bytes:
     return b"".join(parts)[:max_bytes]
 
 
-def store_text(text: str | bytes) -> str:
-    """Keep a text of the user's own as byte tokens in the cache folder; the name under which a run asks for it.
+def check_text(text: str | bytes) -> bytes:
+    """A text of the user's own as the bytes that are trained on. Raises ValueError where it is none.
 
-    The same text has the same name. The latest 20 are kept. Raises ValueError for a text that is empty or too long.
-
-    >>> store_text("to be, or not to be: " * 100)
-    'text-3a236c77a7dd84c5'
+    >>> check_text("to be")
+    b'to be'
+    >>> check_text(b"PK\\x03\\x04\\x00\\x00")
+    Traceback (most recent call last):
+    ValueError: this is no text in UTF-8: 2 of its first 6 bytes are 0; save it as plain text
     """
     if len(text) > MAX_TEXT_BYTES:  # refused before it is encoded
         raise _too_long(len(text))
     encoded = text.encode("utf-8", "replace") if isinstance(text, str) else bytes(text)
     if len(encoded) > MAX_TEXT_BYTES:
         raise _too_long(len(encoded))
+    if not encoded.strip():
+        raise ValueError(_("the text is empty: paste one, or choose a file"))
     if len(encoded) < 2:
         raise ValueError(_("a text must have at least 2 bytes; received {size}").format(size=len(encoded)))
-    name = f"text-{hashlib.sha256(encoded).hexdigest()[:16]}"
-    path = _text_path(name)
-    if not path.exists():
-        others = sorted(path.parent.glob("text-*.bin"), key=lambda one: one.stat().st_mtime)
-        for old in others[: max(0, len(others) + 1 - MAX_TEXTS)]:
-            old.unlink(missing_ok=True)
-        write_tokens(path, encoded)
+    start = encoded[:LOOKED_AT_BYTES]
+    if zeros := start.count(0):
+        message = _("this is no text in UTF-8: {zeros:,} of its first {all:,} bytes are 0; save it as plain text")
+        raise ValueError(message.format(zeros=zeros, all=len(start)))
+    return encoded
+
+
+def text_name(text: str | bytes) -> str:
+    """The name under which ``store_text`` keeps a text: the same for the same text. Raises ValueError.
+
+    >>> text_name("to be, or not to be: " * 100)
+    'text-3a236c77a7dd84c5'
+    """
+    return f"text-{hashlib.sha256(check_text(text)).hexdigest()[:16]}"
+
+
+def store_text(text: str | bytes) -> str:
+    """Keep a text of the user's own as byte tokens in the cache folder; the name under which a run asks for it.
+
+    The same text has the same name. The latest 20 are kept; a run keeps its own copy. Raises ValueError for what is
+    empty, too long, or no text.
+
+    >>> store_text("to be, or not to be: " * 100)
+    'text-3a236c77a7dd84c5'
+    """
+    name = text_name(text)
+    path = corpus_path(name)
+    if path.exists():
+        os.utime(path)
+        return name
+    others = sorted(path.parent.glob(f"text-{'?' * 16}.bin"), key=lambda one: one.stat().st_mtime)
+    for old in others[: max(0, len(others) + 1 - MAX_TEXTS)]:
+        for file in old.parent.glob(f"{old.stem}*"):  # its tokens in other vocabularies too
+            file.unlink(missing_ok=True)
+    write_tokens(path, check_text(text))
     return name
 
 
-def corpus_tokens(name: str = STDLIB) -> np.memmap:
+def copy_text(name: str, place: Path) -> None:
+    """Put a text of the user's own into a folder, where ``place`` finds it. Raises ValueError where it is gone."""
+    here, there = corpus_path(name), place / f"{name}.bin"
+    if not here.exists():
+        raise _gone(name)
+    try:
+        os.link(here, there)  # it takes no more room
+    except OSError:
+        shutil.copyfile(here, there)
+
+
+def corpus_tokens(name: str = STDLIB, place: Path | None = None) -> np.memmap:
     """The tokens of a corpus: "stdlib", made at the first call, or what ``store_text`` returned. One byte a token.
 
-    Raises ValueError for any other name, and for a text that is no longer kept.
+    ``place`` is a folder that may hold a copy (``copy_text``), and is looked at first. Raises ValueError for any other
+    name, and for a text that is no longer kept.
 
     >>> len(corpus_tokens("stdlib")) > 10**6
     True
     """
-    check_corpus(name)
-    path = _text_path(name)
+    path = corpus_path(name, place)
     if name == STDLIB and not path.exists():
         write_tokens(path, standard_library_text())
     if not path.exists():
-        raise ValueError(_("the text {name} is no longer kept: give it again").format(name=name))
+        raise _gone(name)
     return open_tokens(path)
 
 
@@ -231,9 +276,19 @@ def check_corpus(name: object) -> str:
     raise ValueError(message.format(stdlib=STDLIB, value=repr(name)[:40]))
 
 
-def _text_path(name: str) -> Path:
-    version = f"-python{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
-    return cache_folder("texts") / f"{name}{version if name == STDLIB else ''}.bin"
+def corpus_path(name: str, place: Path | None = None) -> Path:
+    """Where the byte tokens of a corpus are, or would be. Raises ValueError for what is no name of one."""
+    check_corpus(name)
+    if name == STDLIB:
+        version = sys.version_info
+        return cache_folder("texts") / f"{name}-python{version.major}.{version.minor}.{version.micro}.bin"
+    if place is not None and (place / f"{name}.bin").exists():
+        return place / f"{name}.bin"
+    return cache_folder("texts") / f"{name}.bin"
+
+
+def _gone(name: str) -> ValueError:
+    return ValueError(_("the text {name} is no longer kept: give it again").format(name=name))
 
 
 def _too_long(size: int) -> ValueError:

@@ -13,7 +13,6 @@ from core.flops.explain import Peak
 from core.hardware import available_cores, device_name_of
 from core.optimizers.registry import OPTIMIZERS
 from core.training.config import TrainConfig
-from core.training.data import BYTE_VOCAB
 from core.training.records import StepRecord
 from core.words import _
 
@@ -36,7 +35,7 @@ def predict_initial_loss(config: TrainConfig) -> Prediction:
     """
     if config.task == "text":
         return Prediction(
-            _("loss at step 0"), math.log(BYTE_VOCAB), "nats", f"log {BYTE_VOCAB}", source="−Σ p·log(1/V)"
+            _("loss at step 0"), math.log(config.vocab_size), "nats", f"log {config.vocab_size}", source="−Σ p·log(1/V)"
         )
     d = config.dim
     squares = (d - 1) * d * (2 * d - 1) // 6
@@ -59,7 +58,7 @@ def compare_initial_loss(config: TrainConfig, first: StepRecord) -> Comparison:
         own = 1.0 if config.model == "cruncher" else 2.0**-config.num_layers
         parts = (Term(_("the fresh network's own output"), own, _("E[y′²], weights N(0, 1/D)")),)
     note = _("one batch of {rows:,}").format(rows=config.batch_size)
-    conditions = Conditions(config.device, _device_name(config), config.precision, 1, 0, 1, notes=(note,))
+    conditions = Conditions(config.device, device_name(config), config.precision, 1, 0, 1, notes=(note,))
     return Comparison(prediction, Measurement(prediction.quantity, (first.loss,), prediction.unit, conditions), parts)
 
 
@@ -200,11 +199,11 @@ def _warm(records: Sequence[StepRecord]) -> Sequence[StepRecord]:
 
 def _conditions(config: TrainConfig, records: Sequence[StepRecord], threads: int | None) -> Conditions:
     return Conditions(
-        config.device, _device_name(config), config.precision, threads or available_cores(), SKIPPED_STEPS,
+        config.device, device_name(config), config.precision, threads or available_cores(), SKIPPED_STEPS,
         len(records), window_seconds=math.fsum(record.step_seconds for record in records),
     )  # fmt: skip
 
 
-def _device_name(config: TrainConfig) -> str:
+def device_name(config: TrainConfig) -> str:
     """The processor's name; a GPU's is asked of torch in jobs alone, so here it keeps torch's."""
     return device_name_of("cpu") if config.device == "cpu" else config.device

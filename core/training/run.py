@@ -6,17 +6,18 @@ conditions say that the machine is busy) and in the device's queue on a GPU. Pau
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from core import jobs
 from core.checks import whole_number
 from core.jobs.limits import Limits
 from core.training import runs
 from core.training.config import MAX_STEPS, TrainConfig
-from core.training.folders import remove_parts
+from core.training.folders import remove_parts, write_atomically
 from core.training.records import StepRecord, cut_lines, last_record, to_line
 from core.words import _
 
@@ -72,7 +73,7 @@ def reset(run_id: str) -> None:
         if runs.find_run(run_id).active:
             raise ValueError(_("this run trains in another process: stop it there first"))
     folder = runs.run_folder(run_id)
-    for name in (CHECKPOINT, RECORDS):
+    for name in (CHECKPOINT, RECORDS, runs.MEMORY):
         (folder / name).unlink(missing_ok=True)
     for path in (folder / "commands").glob("*"):
         path.unlink(missing_ok=True)
@@ -130,7 +131,7 @@ class _Run:
 
         self.folder, self.state = folder, runs.read_state(folder)
         self.config = TrainConfig.from_json((folder / "config.json").read_text())
-        self.trainer = Trainer(self.config)
+        self.trainer = Trainer(self.config, data=self._data())
         if (folder / CHECKPOINT).exists():
             self.trainer.load(folder / CHECKPOINT)
         self.until = self.config.num_steps if steps is None else min(self.config.num_steps, self._done() + steps)
@@ -151,11 +152,29 @@ class _Run:
                 if ended is not None:
                     self._save()
                     return ended
-                record = self.trainer.advance()
+                record = self._advance()
                 self.records.write(to_line(record))
                 if self.trainer.step % self.state.checkpoint_every == 0:
                     self._save()
                 self._report(record)
+
+    def _data(self) -> Any:
+        """The tokens of a run on text: of its own copy, where it has one."""
+        if self.config.task != "text":
+            return None
+        from core.training.bpe import tokens_of
+
+        return tokens_of(self.config.corpus, self.config.vocab_size, self.folder)
+
+    def _advance(self) -> StepRecord:
+        """An update; the second with its memory counted."""
+        from core.training.step_memory import COUNTED_STEP, advance_counted
+
+        if self.trainer.step != COUNTED_STEP:
+            return self.trainer.advance()
+        record, counted = advance_counted(self.trainer)
+        write_atomically(self.folder / runs.MEMORY, lambda file: file.write(json.dumps(counted).encode()))
+        return record
 
     def _done(self) -> int:
         """Steps that the class has seen; those after the checkpoint are computed again before new ones count."""

@@ -22,6 +22,7 @@ from core import jobs, units
 from core.checks import one_of, positive_number
 from core.optimizers.registry import OPTIMIZERS
 from core.training.config import TrainConfig
+from core.training.data import STDLIB, copy_text
 from core.training.folders import cache_folder, write_atomically
 from core.training.records import StepRecord, last_record, read_lines
 from core.words import _
@@ -30,6 +31,7 @@ STATES = ("queued", "running", "paused", "done", "stopped", "failed", "interrupt
 COMMANDS = ("pause", "stop", "lr")
 MAX_RUNS = 100
 MAX_RUNS_BYTES = 2 * 10**9
+MEMORY = "memory.json"
 SUBMIT_SECONDS = 30.0  # between a run's folder and its job, at most
 _RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
 
@@ -102,9 +104,20 @@ def new_folder(config: TrainConfig, state: RunState) -> str:
     run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
     path = folder / run_id
     (path / "commands").mkdir(parents=True)
+    if config.task == "text" and config.corpus != STDLIB:
+        _copy_or_remove(config.corpus, path)
     write_state(path, state)
     write_atomically(path / "config.json", lambda file: file.write(config.to_json().encode()))
     return run_id
+
+
+def _copy_or_remove(corpus: str, path: Path) -> None:
+    """The run keeps its text as long as itself, whatever becomes of the cache."""
+    try:
+        copy_text(corpus, path)
+    except ValueError:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def checkpoint_bytes(config: TrainConfig) -> int:
@@ -196,6 +209,15 @@ def list_runs(limit: int = MAX_RUNS) -> tuple[RunInfo, ...]:
 def read_records(run_id: str, after: int = 0) -> tuple[StepRecord, ...]:
     """The records of a run, without the first ``after``. Raises ValueError where there is no such run."""
     return read_lines(run_folder(run_id) / "records.jsonl", after)
+
+
+def read_memory(run_id: str) -> dict[str, int] | None:
+    """Live bytes of a run's second update by category, as it counted them; None before. Raises ValueError."""
+    try:
+        counted: dict[str, int] = json.loads((run_folder(run_id) / MEMORY).read_text())
+    except FileNotFoundError:
+        return None
+    return counted
 
 
 def control(run_id: str, command: str, value: float | None = None) -> None:

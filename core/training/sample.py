@@ -1,9 +1,9 @@
-"""Text that a trained Transformer writes, byte by byte. Letters: T context, V vocabulary."""
+"""Text that a trained Transformer writes, token by token. Letters: T context, V vocabulary."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -12,6 +12,7 @@ from einops import rearrange
 from core.checks import whole_number
 from core.models import TransformerLM
 from core.training import runs
+from core.training.bpe import tokenizer_of
 from core.training.checkpoints import load_checkpoint
 from core.training.config import TrainConfig
 from core.training.models import build_model
@@ -23,7 +24,7 @@ MAX_PROMPT_CHARS = 2_000
 
 def sample_tokens(
     model: TransformerLM,
-    prompt: bytes,
+    prompt: Sequence[int],
     count: int,
     *,
     temperature: float = 1.0,
@@ -32,8 +33,8 @@ def sample_tokens(
 ) -> Iterator[int]:
     """``count`` tokens after the prompt, each drawn from softmax(logits / temperature); 0 takes the likeliest.
 
-    The model sees the last ``context_length`` tokens, its config's by default; an empty prompt is a new line. The same
-    seed gives the same tokens. Raises ValueError.
+    The model sees the last ``context_length`` tokens, its config's by default; an empty prompt is a new line.
+    The same seed gives the same tokens. Raises ValueError.
 
     >>> model = build_model(TrainConfig(task="text", dim=16, num_layers=1))
     >>> list(sample_tokens(model, b"import", 3)) == list(sample_tokens(model, b"import", 3))
@@ -69,8 +70,11 @@ def sample_text(
     *,
     temperature: float = 1.0,
     seed: int = 0,
+    place: Path | None = None,
 ) -> str:
     """The prompt and what the model of a checkpoint writes after it; bytes that are no UTF-8 become �.
+
+    ``place`` is the folder of a run that keeps its text, whose vocabulary it is.
 
     Raises ValueError for a run that writes no text, and for a checkpoint that does not fit it.
     """
@@ -83,11 +87,13 @@ def sample_text(
         model = build_model(config, device="cpu")
     assert isinstance(model, TransformerLM)
     load_checkpoint(checkpoint, model=model, rng=False)
-    encoded = prompt.encode("utf-8", "replace")
+    tokenizer = tokenizer_of(config.corpus, config.vocab_size, place)
+    encoded = tokenizer.encode(prompt) or tokenizer.encode("\n")
+    first = encoded if prompt else []
     tokens = sample_tokens(
         model, encoded, count, temperature=temperature, context_length=config.context_length, seed=seed
     )
-    return (encoded + bytes(tokens)).decode("utf-8", "replace")
+    return tokenizer.decode([*first, *tokens])
 
 
 def sample_run(
@@ -100,4 +106,6 @@ def sample_run(
         raise ValueError(
             _("this run has no checkpoint yet: the first comes at step {step:,}").format(step=info.checkpoint_every)
         )
-    return sample_text(info.config, path, prompt, count, temperature=temperature, seed=seed)
+    return sample_text(
+        info.config, path, prompt, count, temperature=temperature, seed=seed, place=runs.run_folder(run_id)
+    )
