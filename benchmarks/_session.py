@@ -13,6 +13,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 REPLY_SECONDS = 90.0
+WORDS = ("html", "markdown", "code", "arrow_vega_lite_chart", "bidi_component")  # measured with as many bytes
 CONTROLS = (
     "number_input",
     "selectbox",
@@ -71,6 +72,7 @@ class Session:
     pages: list[str] = field(default_factory=list)  # what the navigation offers, the start page as ""
     is_waiting: bool = False  # a fragment that reruns by itself is on the page: a job is running
     controls: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)  # kinds by place, for each fragment
+    elements: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)  # the rest: kind and bytes
     errors: int = 0
 
     async def open(self) -> float:
@@ -138,13 +140,15 @@ class Session:
         elif kind == "auto_rerun":
             self.is_waiting = True
         elif kind == "delta" and forward.delta.WhichOneof("type") == "add_block":
-            if forward.delta.add_block.WhichOneof("type") == "popover":
-                self._keep_control("popover", forward)
+            is_popover = forward.delta.add_block.WhichOneof("type") == "popover"
+            self._keep(self.controls if is_popover else self.elements, "popover" if is_popover else "block", forward)
         elif kind == "delta" and forward.delta.WhichOneof("type") == "new_element":
             element, fragment = forward.delta.new_element, forward.delta.fragment_id
             name = element.WhichOneof("type")
             if name in CONTROLS:
-                self._keep_control(name, forward)
+                self._keep(self.controls, name, forward)
+            elif name in WORDS:
+                self._keep(self.elements, f"{name}-{element.ByteSize()}", forward)
             self.errors += name == "exception"
             if name == "number_input" and not element.number_input.disabled:
                 self.numbers[element.number_input.id] = Number(element.number_input, fragment)
@@ -158,11 +162,13 @@ class Session:
                 self.sections = [option.content for option in element.button_group.options]
                 self.sections_key = element.button_group.query_param_key
 
-    def _keep_control(self, kind: str, forward: ForwardMsg) -> None:
+    def _keep(self, where: dict[str, dict[tuple[int, ...], str]], kind: str, forward: ForwardMsg) -> None:
         place = tuple(forward.metadata.delta_path)
-        self.controls.setdefault(forward.delta.fragment_id, {})[place] = kind
+        where.setdefault(forward.delta.fragment_id, {})[place] = kind
 
-    def kinds(self, fragment: str) -> list[str]:
-        """The kinds of the controls in a fragment, in the order that they are in on the page."""
-        placed = self.controls.get(fragment, {})
+    def kinds(self, fragment: str, *, everything: bool = False) -> list[str]:
+        """The kinds of the controls (or of everything) in a fragment, in the order that they are in on the page."""
+        placed = dict(self.controls.get(fragment, {}))
+        if everything:
+            placed |= self.elements.get(fragment, {})
         return [placed[place] for place in sorted(placed)]
