@@ -77,8 +77,14 @@ def torch_is_here() -> bool:
 
 
 def load_torch() -> None:
-    """Import torch; waits for an import that is under way."""
+    """Import torch; waits for an import that is under way.
 
+    What pages compute is small, and many visitors' computations run side by side: each on one thread. Threads that
+    wait for one another would take ten times as long on a busy machine. Measurements run in jobs with their own.
+    """
+    import torch
+
+    torch.set_num_threads(1)
     _torch_is_here.set()
 
 
