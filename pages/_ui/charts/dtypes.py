@@ -54,7 +54,7 @@ def _draw_relative_errors(count: int) -> Any:
     actual = base.transform_filter(alt.datum.kind == "actual").mark_point(
         size=60, filled=True, color=CLAIM, opacity=1, clip=True
     )
-    return alt.layer(worst, actual).properties(height=21 * count)
+    return alt.layer(worst, actual).properties(height=19 * count)
 
 
 def number_lines(lines: Sequence[NumberLine], number: float | None) -> None:
@@ -100,9 +100,9 @@ def _draw_number_lines(count: int, with_number: bool) -> Any:
     color = alt.Color("of:N", title=None, legend=alt.Legend(orient="top"), scale=scale_of_kinds)
     base = canvas().transform_filter("isValid(datum.format)").transform_calculate(of="split(datum.kind, ' ')[0]")
     tooltip = ["format:N", "of:N", alt.Tooltip("label:N", title=_("number, or from … to"))]
-    bars = base.transform_filter("isValid(datum.high)").mark_bar(height=11)
+    bars = base.transform_filter("isValid(datum.high)").mark_bar(height=10)
     faint = alt.condition("indexof(datum.kind, 'range') >= 0", alt.value(0.25), alt.value(1))
-    marks = base.transform_filter("indexof(datum.kind, 'mark') >= 0").mark_tick(height=11, thickness=1.3, opacity=1)
+    marks = base.transform_filter("indexof(datum.kind, 'mark') >= 0").mark_tick(height=10, thickness=1.3, opacity=1)
     layers = [
         bars.encode(x=x, x2="high:Q", y=y, color=color, opacity=faint, tooltip=tooltip),
         marks.encode(x=x, y=y, color=color, tooltip=tooltip),
@@ -111,7 +111,7 @@ def _draw_number_lines(count: int, with_number: bool) -> Any:
         number = canvas().transform_filter(alt.datum.kind == "number")
         layers.append(number.mark_rule(color=INK, strokeDash=[5, 4]).encode(x=x))
         layers.append(number.mark_text(align="left", dx=5).encode(x=x, y=alt.value(-4), text="label:N"))
-    return alt.layer(*layers).properties(height=16 * count)
+    return alt.layer(*layers).properties(height=12.5 * count)
 
 
 def accumulation(one: Accumulation) -> None:
@@ -147,7 +147,7 @@ def _draw_accumulation() -> Any:
     return alt.layer(
         band.encode(x=x, y=alt.Y("low:Q", title=_("weight"), scale=scale), y2="high:Q"),
         lines.encode(x=x, y=y, color=color, strokeDash=dash, tooltip=["name:N", "step:Q", "weight:Q"]),
-    ).properties(height=180)
+    ).properties(height=132)
 
 
 def gradients(bars: Sequence[tuple[int, str, float]], name: str) -> None:
@@ -179,7 +179,7 @@ def _draw_gradients() -> Any:
         y=alt.Y("share:Q", title=_("share of the gradients"), axis=alt.Axis(format=".0%"), stack=True),
         color=color, tooltip=["range:N", "kind:N", alt.Tooltip("share:Q", format=".2%")],
     )  # fmt: skip
-    return bars.properties(height=180)
+    return bars.properties(height=116)
 
 
 def scales(curve: Sequence[Shares], measured: Shares) -> None:
@@ -210,7 +210,7 @@ def _draw_scales() -> Any:
         lines.encode(x=x, y=alt.Y("share:Q", title=_("share lost"), axis=share), color=color),
         dots.encode(x=x, y=alt.Y("measured:Q", title=_("share lost"), axis=share), color=color,
                     tooltip=["kind:N", "scale:Q", alt.Tooltip("measured:Q", format=".3%")]),
-    ).properties(height=180)  # fmt: skip
+    ).properties(height=116)  # fmt: skip
 
 
 def block_errors(one: BlockError) -> None:
@@ -232,4 +232,4 @@ def _draw_block_errors() -> Any:
         x=alt.X("low:Q", bin="binned", title=_("error / standard deviation")), x2="high:Q",
         y=alt.Y("share:Q", title=_("share of the values"), axis=alt.Axis(format=".0%")), tooltip=tooltip,
     )  # fmt: skip
-    return bars.properties(height=190)
+    return bars.properties(height=148)
