@@ -23,8 +23,8 @@ from core.training.data import (
     text_name,
     write_tokens,
 )
-from core.training.records import StepRecord, to_csv
-from core.training.runs import RunInfo, control, delete_run, find_run, list_runs, read_memory, read_records
+from core.training.records import StepCount, StepRecord, to_csv
+from core.training.runs import RunInfo, control, delete_run, find_run, list_runs, read_counted, read_records
 from core.training.schedules import SCHEDULES, Schedule, cosine_lr
 
 if TYPE_CHECKING:
@@ -173,6 +173,7 @@ __all__ = [
     "Repeat",
     "RunInfo",
     "Schedule",
+    "StepCount",
     "StepRecord",
     "SweepPoint",
     "TrainConfig",
@@ -224,7 +225,7 @@ __all__ = [
     "promised_peak",
     "quantise_model",
     "quantise_weight",
-    "read_memory",
+    "read_counted",
     "read_records",
     "remaining_seconds",
     "repeat_run",

@@ -6,6 +6,7 @@ to the order of sums, and a checkpoint, which holds whole tensors, is resumed on
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shlex
@@ -31,6 +32,8 @@ from core.memory.sharding import Unit, shard, transformer_units
 from core.memory.sharding_claims import predict_sent_bytes
 from core.optimizers import OPTIMIZERS
 from core.training.config import TrainConfig
+from core.training.loop import train
+from core.training.parallel import check_shares
 from core.training.records import StepRecord, read_lines
 from core.words import _
 
@@ -153,35 +156,62 @@ def arguments_of(config: TrainConfig) -> list[str]:
 @dataclass(frozen=True)
 class ProcessesRun:
     """A run on several processes. ``sent_bytes`` is what each process sent in each step but the first two, on average
-    over the processes; None where the system does not say."""
+    over the processes; None where the system does not say. ``alone`` are the records of the same steps on one process,
+    with the same global batch, where they were asked for."""
 
     config: TrainConfig
     processes: int
     parallel: str
     records: tuple[StepRecord, ...]
     sent_bytes: tuple[float, ...] | None
+    alone: tuple[StepRecord, ...] = ()
 
     @property
     def step_seconds(self) -> float:
         """The median of the steps after the first two."""
-        return statistics.median(r.step_seconds for r in self.records[min(WARMUP_STEPS, len(self.records) - 1) :])
+        return _median_seconds(self.records)
+
+    @property
+    def alone_seconds(self) -> float | None:
+        """The same of one process."""
+        return _median_seconds(self.alone) if self.alone else None
+
+    @property
+    def largest_difference(self) -> float | None:
+        """The largest difference of two losses of the same step, as a share of them; None without ``alone``."""
+        pairs = zip(self.records, self.alone, strict=False)
+        return max((abs(a.loss - b.loss) / max(abs(a.loss), abs(b.loss), 1e-300) for a, b in pairs), default=None)
+
+
+def _median_seconds(records: tuple[StepRecord, ...]) -> float:
+    return statistics.median(r.step_seconds for r in records[min(WARMUP_STEPS, len(records) - 1) :])
 
 
 def train_on_processes(
-    config: TrainConfig, processes: int, parallel: str = "ddp", timeout_seconds: float = 600.0
+    config: TrainConfig,
+    processes: int,
+    parallel: str = "ddp",
+    timeout_seconds: float = 600.0,
+    *,
+    until: int | None = None,
+    alone: bool = False,
 ) -> ProcessesRun:
-    """Run the settings by torchrun on this machine. Raises ValueError with what the processes said where they fail.
+    """Run the settings by torchrun on this machine, up to step ``until``; with ``alone`` on one process too.
+
+    Raises ValueError with what the processes said where they fail.
 
     For a job: the processes are its children and end with it.
     """
     processes = whole_number(_("processes"), processes, 1, MAX_HERE)
     one_of("parallel", parallel, PARALLELS)
+    check_shares(config, processes)
+    single = tuple(itertools.islice(train(config), until)) if alone else ()
     with tempfile.TemporaryDirectory() as folder:
         records, summary = Path(folder) / "records.jsonl", Path(folder) / "summary.json"
         command = [
             sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes),
             "-m", "core.training", "--parallel", parallel, *arguments_of(config),
-            "--records", str(records), "--summary", str(summary), "--quiet",
+            "--records", str(records), "--summary", str(summary), "--quiet", "--until", str(until or config.num_steps),
         ]  # fmt: skip
         environment = {"OMP_NUM_THREADS": "1", **os.environ}
         path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
@@ -194,7 +224,9 @@ def train_on_processes(
             message = _("the processes ended with an error: {error}")
             raise ValueError(message.format(error=lines[0][-300:] if lines else ended.returncode))
         sent = json.loads(summary.read_text())["sent_bytes"]
-        return ProcessesRun(config, processes, parallel, read_lines(records), None if sent is None else tuple(sent))
+        return ProcessesRun(
+            config, processes, parallel, read_lines(records), None if sent is None else tuple(sent), single
+        )
 
 
 def predict_communication(config: TrainConfig, processes: int, parallel: str = "ddp") -> Prediction:

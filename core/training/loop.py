@@ -18,11 +18,10 @@ from core.training.clip import clip_grad_norm, gradient_norm
 from core.training.config import TrainConfig
 from core.training.determinism import seed_everything
 from core.training.models import build_model, build_optimizers, loss_of, parameter_dtype
-from core.training.parallel import Alone, Parallel
+from core.training.parallel import Alone, Parallel, check_shares
 from core.training.quantised import QuantisedMatmuls
 from core.training.records import StepRecord
 from core.training.schedules import Schedule
-from core.words import _
 
 LECTURE_LR = 0.01  # what a loop that ignores its learning rate uses
 MEMORY_SECONDS = 0.1  # between two looks at the memory
@@ -71,12 +70,7 @@ class Trainer:
         self._memory = _Memory(config.device)
 
     def _make_batches(self, data: Any) -> Batches:
-        parts = self.parallel.world * self.config.num_accumulation_steps
-        if self.config.batch_size % parts:
-            message = _(
-                "batch_size must be a multiple of processes · accumulation steps, {parts:,}; received {value:,}"
-            )
-            raise ValueError(message.format(parts=parts, value=self.config.batch_size))
+        check_shares(self.config, self.parallel.world)
         each = self.config.batch_size // self.parallel.world
         rows = slice(self.parallel.rank * each, (self.parallel.rank + 1) * each)
         if self.config.task == "text":

@@ -7,6 +7,9 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
+from core.training.config import TrainConfig
+from core.words import _
+
 
 class Parallel(Protocol):
     """What the loop asks of the processes that share a run."""
@@ -54,3 +57,16 @@ class Alone:
 
     def like(self, whole: Any, parameter: Tensor) -> Any:
         return whole
+
+
+def check_shares(config: TrainConfig, processes: int) -> None:
+    """Raise ValueError where a batch cannot be dealt out to that many processes, each with whole micro-batches.
+
+    >>> check_shares(TrainConfig(batch_size=4), 3)
+    Traceback (most recent call last):
+    ValueError: batch_size must be a multiple of processes · accumulation steps, 3; received 4
+    """
+    parts = processes * config.num_accumulation_steps
+    if config.batch_size % parts:
+        message = _("batch_size must be a multiple of processes · accumulation steps, {parts:,}; received {value:,}")
+        raise ValueError(message.format(parts=parts, value=config.batch_size))

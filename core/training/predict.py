@@ -80,23 +80,22 @@ def predict_step_flops(config: TrainConfig) -> Prediction:
     return Prediction(_("FLOPs"), config.flops_per_step, "FLOP", f"6·{b:,}·{n:,} − 2·{b:,}·{d:,}²", terms)
 
 
-def compare_step_flops(config: TrainConfig) -> Comparison:
-    """The count beside what torch's counter sees in one real update of the run.
+def compare_step_flops(config: TrainConfig, counted: int | None = None) -> Comparison:
+    """The count beside what torch's counter sees in one real update, run now unless the run has ``counted``.
 
     >>> compare_step_flops(TrainConfig()).difference
     0
     """
-    import torch
+    if counted is None:
+        from core.flops import count_flops
+        from core.training.loop import Trainer
 
-    from core.flops import count_flops
-    from core.training.loop import Trainer
-
-    trainer = Trainer(config)
-    inputs, targets = trainer.batches.next()
-    counted = count_flops(lambda: trainer.backward(inputs, targets))
+        trainer = Trainer(config)
+        inputs, targets = trainer.batches.next()
+        counted = count_flops(lambda: trainer.backward(inputs, targets))
     prediction = predict_step_flops(config)
     name = _("counted by torch's FlopCounterMode")
-    conditions = Conditions(config.device, name, config.precision, 1, 0, 1, torch_version=str(torch.__version__))
+    conditions = Conditions(config.device, name, config.precision, 1, 0, 1)
     return Comparison(prediction, Measurement(prediction.quantity, (counted,), "FLOP", conditions))
 
 

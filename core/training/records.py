@@ -34,6 +34,14 @@ class StepRecord:
     loss_scale: float | None = None
 
 
+@dataclass(frozen=True)
+class StepCount:
+    """What one update was found to take: live bytes by category where they are highest, and FLOPs of its products."""
+
+    live_bytes: dict[str, int]
+    flops: int
+
+
 FIELDS = tuple(field.name for field in dataclasses.fields(StepRecord))
 
 

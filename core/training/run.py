@@ -73,7 +73,7 @@ def reset(run_id: str) -> None:
         if runs.find_run(run_id).active:
             raise ValueError(_("this run trains in another process: stop it there first"))
     folder = runs.run_folder(run_id)
-    for name in (CHECKPOINT, RECORDS, runs.MEMORY):
+    for name in (CHECKPOINT, RECORDS, runs.COUNTED):
         (folder / name).unlink(missing_ok=True)
     for path in (folder / "commands").glob("*"):
         path.unlink(missing_ok=True)
@@ -167,13 +167,13 @@ class _Run:
         return tokens_of(self.config.corpus, self.config.vocab_size, self.folder)
 
     def _advance(self) -> StepRecord:
-        """An update; the second with its memory counted."""
+        """An update; the second with its memory and FLOPs counted."""
         from core.training.step_memory import COUNTED_STEP, advance_counted
 
         if self.trainer.step != COUNTED_STEP:
             return self.trainer.advance()
         record, counted = advance_counted(self.trainer)
-        write_atomically(self.folder / runs.MEMORY, lambda file: file.write(json.dumps(counted).encode()))
+        write_atomically(self.folder / runs.COUNTED, lambda file: file.write(json.dumps(vars(counted)).encode()))
         return record
 
     def _done(self) -> int:

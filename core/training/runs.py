@@ -24,14 +24,14 @@ from core.optimizers.registry import OPTIMIZERS
 from core.training.config import TrainConfig
 from core.training.data import STDLIB, copy_text
 from core.training.folders import cache_folder, write_atomically
-from core.training.records import StepRecord, last_record, read_lines
+from core.training.records import StepCount, StepRecord, last_record, read_lines
 from core.words import _
 
 STATES = ("queued", "running", "paused", "done", "stopped", "failed", "interrupted")
 COMMANDS = ("pause", "stop", "lr")
 MAX_RUNS = 100
 MAX_RUNS_BYTES = 2 * 10**9
-MEMORY = "memory.json"
+COUNTED = "counted.json"
 SUBMIT_SECONDS = 30.0  # between a run's folder and its job, at most
 _RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
 
@@ -211,13 +211,12 @@ def read_records(run_id: str, after: int = 0) -> tuple[StepRecord, ...]:
     return read_lines(run_folder(run_id) / "records.jsonl", after)
 
 
-def read_memory(run_id: str) -> dict[str, int] | None:
-    """Live bytes of a run's second update by category, as it counted them; None before. Raises ValueError."""
+def read_counted(run_id: str) -> StepCount | None:
+    """Memory and FLOPs of a run's second update, as it counted them; None before. Raises ValueError."""
     try:
-        counted: dict[str, int] = json.loads((run_folder(run_id) / MEMORY).read_text())
+        return StepCount(**json.loads((run_folder(run_id) / COUNTED).read_text()))
     except FileNotFoundError:
         return None
-    return counted
 
 
 def control(run_id: str, command: str, value: float | None = None) -> None:

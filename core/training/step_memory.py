@@ -13,6 +13,7 @@ from core.claims import Comparison, Conditions, Measurement, Prediction, Term
 from core.memory import CATEGORIES, NAMES, StepMemory, predict_cruncher_step, predict_peak, predict_step
 from core.training.config import TrainConfig
 from core.training.predict import device_name, memory_step
+from core.training.records import StepCount
 from core.words import _
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def compare_step_memory(config: TrainConfig, counted: Mapping[str, int]) -> Comp
     >>> config = TrainConfig(task="text", dim=16, num_layers=1, batch_size=2, context_length=8, optimizer="adamw")
     >>> trainer = Trainer(config)
     >>> first, (second, counted) = trainer.advance(), advance_counted(trainer)
-    >>> compare_step_memory(config, counted).difference
+    >>> compare_step_memory(config, counted.live_bytes).difference
     0
     """
     predicted = predict_step_memory(config)
@@ -78,39 +79,46 @@ def _why(config: TrainConfig, category: str) -> str:
     return _("bf16 logits are copied to fp32 for the loss") if config.precision == "bf16" else ""
 
 
-def advance_counted(trainer: Trainer) -> tuple[StepRecord, dict[str, int]]:
-    """One update with every live storage counted: its record, and live bytes by category where they are highest.
+def advance_counted(trainer: Trainer) -> tuple[StepRecord, StepCount]:
+    """One update with its live storages and its FLOPs counted, those of forward and backward; its record, and those.
 
     What a kernel allocates and frees inside itself is not seen.
 
     >>> from core.training import Trainer
     >>> trainer = Trainer(TrainConfig(batch_size=4, dim=16, num_layers=2))
     >>> first, (second, counted) = trainer.advance(), advance_counted(trainer)
-    >>> second.step, counted["parameter"]
-    (1, 2112)
+    >>> second.step, counted.live_bytes["parameter"], counted.flops
+    (1, 2112, 10624)
     """
+    from core.flops import count_flops
     from core.memory.meter import MemoryMeter
+
+    flops, losses, backward = list[int](), list[Any](), trainer.backward
+
+    def counting(inputs: Any, targets: Any) -> Any:
+        flops.append(count_flops(lambda: losses.append(backward(inputs, targets))))
+        return losses.pop()
 
     meter, batches, handles = MemoryMeter(), trainer.batches, list[Any]()
     state = [one for optimizer in trainer.optimizers for each in optimizer.state.values() for one in each.values()]
     drawn: Any = _Drawn(batches, lambda tensors: meter.add(tensors, "input"))
     try:
-        trainer.batches = drawn
+        trainer.batches, trainer.backward = drawn, counting  # type: ignore[method-assign]
         with meter:
             meter.add(trainer.model.parameters(), "parameter")
             meter.add(trainer.model.buffers(), "buffer")
             meter.add((one for one in state if hasattr(one, "untyped_storage")), "optimizer_state")
             for p in trainer.parameters:
-                counting: Any = p.register_post_accumulate_grad_hook
-                handles.append(counting(lambda p: meter.add([p.grad], "gradient")))
+                on_gradient: Any = p.register_post_accumulate_grad_hook
+                handles.append(on_gradient(lambda p: meter.add([p.grad], "gradient")))
             meter.timeline.start("step")
             record = trainer.advance()
             meter.timeline.stop()
     finally:
-        trainer.batches = batches
+        trainer.batches, trainer.backward = batches, backward  # type: ignore[method-assign]
         for handle in handles:
             handle.remove()
-    return record, meter.timeline.moments[0].highest
+    return record, StepCount(meter.timeline.moments[0].highest, flops[0])
 
 
 class _Drawn:

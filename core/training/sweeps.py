@@ -34,7 +34,21 @@ class SweepPoint:
 
     @property
     def final_loss(self) -> float:
-        last = self.losses[-max(1, round(LAST_SHARE * len(self.losses))) :]
+        return self.loss_after(len(self.losses))
+
+    @property
+    def tokens_per_sec(self) -> float:
+        """Tokens (rows, of the regression) over the seconds of all steps."""
+        return self.tokens_per_step * len(self.losses) / self.seconds
+
+    def loss_after(self, steps: int) -> float:
+        """The mean loss of the last tenth of the first ``steps`` steps, infinite where it diverged.
+
+        >>> SweepPoint(0.1, (3.0, 2.0, 1.0), 4, 0.1).loss_after(2)
+        2.0
+        """
+        last = self.losses[: max(1, steps)]
+        last = last[-max(1, round(LAST_SHARE * len(last))) :]
         return statistics.fmean(last) if all(map(math.isfinite, last)) else math.inf
 
 

@@ -149,7 +149,8 @@ def clipping(config: TrainConfig, max_norm: float, *, data: object = None) -> Cl
     whole_number("num_steps", config.num_steps, 1, MAX_SHOWN_STEPS)
     plain = config.replace(num_accumulation_steps=1, max_grad_norm=None, precision="fp32", loss_scale_log2=0)
     trainer, steps = Trainer(plain.replace(max_grad_norm=max_norm), data=data), []
-    before = {p: torch.empty(0) for p in trainer.parameters}  # in torch's order, which the norm's last bit depends on
+    # In torch's order: the norm's last bit depends on it.
+    before: dict[Tensor, Tensor] = {p: torch.empty(0) for p in trainer.parameters}
     seen: list[tuple[float, float, int]] = []
     handles = [_on_gradient(p, before) for p in trainer.parameters]
     handles.append(trainer.optimizers[0].register_step_pre_hook(lambda *_args: seen.append(_look(before, max_norm))))
