@@ -36,7 +36,7 @@ def huggingface(config: StepConfig) -> PaperModel:
     assert model.head_dim is not None
     return PaperModel(
         embedding_shapes(model),
-        _gpt2_block_shapes(config) if gpt2 else block_shapes(model),
+        _gpt2_block_shapes(config) if gpt2 else _llama_block_shapes(config),
         (*norm_shapes(model, "final_norm"), *head_shapes(model)),
         lambda t, w, blocks, tokens, labels: _loss(t, config, w, blocks, tokens, labels),
         buffers=0 if gpt2 else 2 * ops.FP32 * (model.head_dim // 2),  # inverse frequencies, and their original
@@ -52,6 +52,13 @@ def _gpt2_block_shapes(config: StepConfig) -> Shapes:
         *norm_shapes(model, "mlp_norm"),
         *(*mlp_in, ("up.bias", (model.d_ff,)), *mlp_out, ("down.bias", (d,))),
     )
+
+
+def _llama_block_shapes(config: StepConfig) -> Shapes:
+    """Ours, but the norms come last: an optimizer's loop goes in this order."""
+    shapes = block_shapes(config.model)
+    norms = tuple(one for one in shapes if one[0].startswith(("attention_norm.", "mlp_norm.")))
+    return (*(one for one in shapes if one not in norms), *norms)
 
 
 def _loss(t: Tape, config: StepConfig, w: Parameters, blocks: list[Parameters], tokens: Sheet, labels: Sheet) -> Sheet:
@@ -127,10 +134,10 @@ def _norm(t: Tape, w: Parameters, name: str, x: Sheet) -> Sheet:
     t.label = "norms"
     if bias is not None:
         return layers.layer_norm(t, x, weight, bias)
-    x_fp32 = ops.cast(t, x, ops.FP32)
-    variance = ops.mean_last(t, ops.square(t, x_fp32))
-    normalized = ops.multiply(t, x_fp32, ops.rsqrt(t, ops.shift(t, variance)))
-    return ops.multiply(t, weight, ops.cast(t, normalized, x.item))
+    item, x = x.item, ops.cast(t, x, ops.FP32)
+    variance = ops.mean_last(t, ops.square(t, x))
+    x = ops.multiply(t, x, ops.rsqrt(t, ops.shift(t, variance)))
+    return ops.multiply(t, weight, ops.cast(t, x, item))
 
 
 def _conv1d(t: Tape, w: Parameters, name: str, x: Sheet) -> Sheet:
@@ -219,8 +226,8 @@ def _llama_attention(
     model = config.model
     assert model.head_dim is not None
     assert model.num_kv_heads is not None
-    q = heads(t, linear(t, w, "q", x), model.num_heads, model.head_dim)
-    k = heads(t, linear(t, w, "k", x), model.num_kv_heads, model.head_dim)
+    q = _normed_heads(t, w, "q", x, model.num_heads, model.head_dim)
+    k = _normed_heads(t, w, "k", x, model.num_kv_heads, model.head_dim)
     v = heads(t, linear(t, w, "v", x), model.num_kv_heads, model.head_dim)
     q, k = _turned(t, q, k, turn)
     t.label = "attention"
@@ -231,6 +238,15 @@ def _llama_attention(
         y, weights = _llama_eager(t, q, k, v, mask)
     joined = ops.view(t, y, (*x.shape[:2], model.q_dim))
     return linear(t, w, "output", joined), weights
+
+
+def _normed_heads(t: Tape, w: Parameters, name: str, x: Sheet, count: int, width: int) -> Sheet:
+    """Heads of q or k; Qwen3 normalizes each."""
+    if f"{name}_norm.weight" not in w:
+        return heads(t, linear(t, w, name, x), count, width)
+    y = _norm(t, w, f"{name}_norm", ops.view(t, linear(t, w, name, x), (*x.shape[:2], count, width)))
+    t.label = "q, k and v"
+    return ops.permute(t, y, (0, 2, 1, 3))
 
 
 def _llama_eager(t: Tape, q: Sheet, k: Sheet, v: Sheet, mask: Sheet) -> tuple[Sheet, Sheet]:

@@ -62,11 +62,13 @@ def huggingface_fields(model: TransformerConfig) -> dict[str, Any]:
             "n_inner": model.d_ff, "n_positions": model.learned_positions, "activation_function": activation,
             "layer_norm_epsilon": model.norm_eps, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
         }  # fmt: skip
-    return common | {
-        "model_type": "llama", "hidden_size": model.d_model, "num_hidden_layers": model.num_layers,
+    own = {"llama": {"attention_bias": model.bias, "mlp_bias": model.bias}, "qwen2": {}, "qwen3": {}}
+    kind = "qwen3" if model.qk_norm else "qwen2" if model.qkv_bias and not model.bias else "llama"
+    return common | own[kind] | {
+        "model_type": kind, "hidden_size": model.d_model, "num_hidden_layers": model.num_layers,
         "num_attention_heads": model.num_heads, "num_key_value_heads": model.num_kv_heads, "head_dim": model.head_dim,
         "intermediate_size": model.d_ff, "max_position_embeddings": model.context_length,
-        "attention_bias": model.bias, "mlp_bias": model.bias, "rms_norm_eps": model.norm_eps,
+        "rms_norm_eps": model.norm_eps,
         "rope_parameters": {"rope_type": "default", "rope_theta": model.rope_theta}, "pad_token_id": None,
     }  # fmt: skip
 

@@ -12,6 +12,9 @@ from core.memory.meter import MemoryMeter
 from core.models import PRESETS, TransformerConfig
 from tests.core.test_memory import GPT2, LLAMA
 
+QWEN2 = TransformerConfig("tiny Qwen2", 3, 24, 3, 52, 97, num_kv_heads=1, qkv_bias=True)
+QWEN3 = TransformerConfig("tiny Qwen3", 3, 24, 3, 52, 97, num_kv_heads=1, head_dim=10, qk_norm=True, tied_head=True)
+
 pytestmark = pytest.mark.filterwarnings("ignore")  # what transformers warns of while it is imported is not ours
 HF = "huggingface"
 
@@ -55,7 +58,7 @@ def test_the_reference_table_measured(name):
 @pytest.mark.parametrize("checkpointing", [None, 1])
 @pytest.mark.parametrize("precision", memory.PRECISIONS)
 @pytest.mark.parametrize("attention", memory.ATTENTIONS)
-@pytest.mark.parametrize("model", [GPT2, LLAMA], ids=lambda model: model.name)
+@pytest.mark.parametrize("model", [GPT2, LLAMA, QWEN2, QWEN3], ids=lambda model: model.name)
 def test_hugging_faces_models_at_every_moment(model, attention, precision, checkpointing):
     batch = 1 if precision == "bf16" else 2  # the labels of one row are shifted without a copy
     config = StepConfig(model, HF, batch, 6, attention=attention, precision=precision, checkpointing=checkpointing)
