@@ -4,9 +4,8 @@ import streamlit as st
 
 from core.lessons import optimizer_memory as lessons
 from core.memory.cruncher import compare_cruncher_bytes, compare_cruncher_flops
-from core.memory.predict import predict_step
 from core.words import _
-from pages._ui import cards, code_view, frame, memory_fits, memory_view
+from pages._ui import cards, code_view, frame, memory_fits, memory_sharding, memory_view
 from pages._ui.charts import optimizer_memory as memory_charts
 from pages._ui.scripts import optimizer_memory as scripts
 
@@ -19,7 +18,8 @@ def step() -> None:
         "mem_step", prediction, comparison, script=asked.script, waiting=waiting, draw=False
     ):
         return
-    memory_charts.timeline(asked.predicted, asked.measured)
+    if asked.shown is not None:
+        memory_charts.timeline(asked.shown, asked.measured if asked.predicted is not None else None)
 
 
 @frame.section(_("What fits on this device?"), _("Fits"), needs_torch=True)
@@ -71,12 +71,16 @@ def rules() -> None:
 
 @frame.section(_("What does one of many devices hold?"), _("Sharding"), needs_torch=True)
 def sharding() -> None:
-    config = memory_view.step_config()
-    prediction = memory_view.peak(predict_step(config))
-    if not cards.predict_measure_explain("mem_sharding", prediction, script=scripts.sharding(config)):
+    asked = memory_sharding.asked()
+    prediction, comparison, waiting = asked.claim()
+    key = "mem_sharding_here" if asked.here else "mem_sharding"
+    if not cards.predict_measure_explain(key, prediction, comparison, script=asked.script, waiting=waiting, draw=False):
         return
-    st.markdown(memory_view.sharding_in_words(config))
-    memory_charts.held(memory_view.stages(config))
+    if asked.runs is not None:
+        memory_sharding.runs_table(asked.runs)
+    if not asked.here:
+        st.markdown(memory_sharding.in_words(asked.config))
+        memory_charts.held(memory_sharding.stages(asked.config, asked.devices))
 
 
 @frame.section(_("What does a step on the Cruncher hold?"), _("Cruncher"), needs_torch=True)

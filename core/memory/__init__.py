@@ -35,7 +35,14 @@ from core.memory.fits import (
     largest_model,
     peak_line,
 )
-from core.memory.huggingface import check_huggingface_config, measure_huggingface_config
+from core.memory.huggingface import (
+    HuggingFaceStep,
+    check_huggingface_config,
+    check_transformers,
+    huggingface_step,
+    measure_huggingface_config,
+    measure_huggingface_step,
+)
 from core.memory.measure import check_fits_here, measure_step, measured_depths
 from core.memory.predict import predict_step
 from core.memory.result import CATEGORIES, Moment
@@ -54,6 +61,7 @@ __all__ = [
     "PRECISIONS",
     "SHARDINGS",
     "Checkpointing",
+    "HuggingFaceStep",
     "Moment",
     "PeakLine",
     "StepComparison",
@@ -62,16 +70,19 @@ __all__ = [
     "best_checkpointing",
     "check_fits_here",
     "check_huggingface_config",
+    "check_transformers",
     "checkpointing_choices",
     "compare_implementations",
     "compare_step",
     "fits",
+    "huggingface_step",
     "korthikanti_activations",
     "largest_batch",
     "largest_depth",
     "largest_model",
     "measure_cruncher_step",
     "measure_huggingface_config",
+    "measure_huggingface_step",
     "measure_step",
     "measured_depths",
     "peak_line",

@@ -135,6 +135,8 @@ def checkpointing_choices(config: StepConfig) -> tuple[Checkpointing, ...]:
     """
     layers = config.num_layers
     lengths = sorted({math.ceil(layers / count) for count in range(1, layers + 1)})
+    if config.implementation == "huggingface":  # which checkpoints every block, or none
+        lengths = [1]
     flops = transformer_flops(config.model, config.batch_size, config.seq_len, backward=False)
     blocks = sum(one.forward_flops for one in flops.components if one.key != "head") * config.accumulation_steps
     choices = []

@@ -12,7 +12,7 @@ from core.memory.config import StepConfig
 from core.memory.paper_depth import step_on_paper
 from core.memory.paper_steps import Kept, item_bytes, paper_model
 from core.memory.result import Bytes, Moment
-from core.memory.sharding import Sharding, shard, transformer_units
+from core.memory.sharding import Sharding, Unit, shard, transformer_units
 from core.memory.step_memory import StepMemory
 from core.optimizers.registry import OPTIMIZERS, STEP_BYTES
 from core.words import _
@@ -59,8 +59,17 @@ def sharded(config: StepConfig) -> Sharding:
     """How the step's states are dealt out to its devices."""
     dtype = "bf16" if config.precision == "bf16" else "fp32"
     house = "napkin" if config.optimizer_implementation == "napkin" else "torch"
-    units = transformer_units(config.model)
+    units = transformer_units(config.model) if config.implementation == "napkin" else _units(config)
     return shard(units, config.sharding, config.num_devices, config.optimizer, dtype, house)
+
+
+def _units(config: StepConfig) -> tuple[Unit, ...]:
+    """The root's parameters and those of every block, in the order of another house's model."""
+    model = paper_model(config)
+    root, block = (
+        tuple(shape for _name, shape in shapes) for shapes in ((*model.embeddings, *model.head), model.block)
+    )
+    return (Unit(_("root"), root), *(Unit(_("block"), block),) * config.num_layers)
 
 
 def _on_one_device(config: StepConfig, step: StepMemory) -> StepMemory:

@@ -23,7 +23,8 @@ from typing import Any
 
 from core import units
 from core.checks import one_of, whole_number
-from core.memory.sharding import Sharding, shard, transformer_units
+from core.memory.config import StepConfig
+from core.memory.sharding import DTYPE_BYTES, STAGES, Sharding, shard, transformer_units
 from core.models import TransformerConfig
 from core.words import _
 
@@ -93,7 +94,7 @@ def measure_shardings(
     """
     num_devices = whole_number("num_devices", num_devices, 2, MAX_PROCESSES)
     whole_number(_("the number of cases"), len(cases), 1, 64)
-    shardings = [_check(case, num_devices) for case in cases]
+    shardings = [check_case(case, num_devices) for case in cases]
     asked = {"num_devices": num_devices, "timeout_seconds": timeout_seconds}
     with tempfile.TemporaryDirectory(prefix="napkin-sharding-") as folder:
         request = {**asked, "folder": folder, "cases": [dataclasses.asdict(case) for case in cases]}
@@ -110,7 +111,48 @@ def measure_shardings(
     return tuple(runs)
 
 
-def _check(case: ShardingCase, num_devices: int) -> Sharding:
+def small_twin(model: TransformerConfig) -> TransformerConfig:
+    """A model of the same make that the processes have room for: narrower, with fewer blocks, heads and tokens.
+
+    Its vocabulary is odd where the model's is, so that its rows are dealt out as unevenly.
+
+    >>> from core.models import PRESETS
+    >>> twin = small_twin(PRESETS["llama3-70b"])
+    >>> twin.num_params, twin.num_heads // twin.num_kv_heads, twin.d_ff / twin.d_model
+    (4434176, 4, 3.5)
+    """
+    assert model.head_dim is not None
+    assert model.num_kv_heads is not None
+    kv_heads, group = min(model.num_kv_heads, 4), min(model.num_heads // model.num_kv_heads, 4)
+    head_dim = min(model.head_dim, 16)
+    width = kv_heads * group * head_dim
+    positions = min(model.learned_positions, 128)
+    return dataclasses.replace(
+        model, name=_("a small {name}").format(name=model.name), num_layers=min(model.num_layers, 4), d_model=width,
+        num_heads=kv_heads * group, num_kv_heads=kv_heads, head_dim=head_dim,
+        d_ff=max(1, min(4 * width, width * model.d_ff // model.d_model)),
+        vocab_size=min(model.vocab_size, 2000 + model.vocab_size % 2), learned_positions=positions,
+        context_length=positions or min(model.context_length, 128),
+    )  # fmt: skip
+
+
+def measurable_cases(config: StepConfig, num_devices: int = 2) -> tuple[ShardingCase, ...]:
+    """The step's model under every stage, or its small twin where it is too large for the processes.
+
+    Raises ValueError for an optimizer that is not measured here.
+    """
+    dtype = "bf16" if config.precision == "bf16" else "fp32"
+    house = "napkin" if config.optimizer_implementation == "napkin" else "torch"
+    asked = 8 * num_devices * config.model.num_params * DTYPE_BYTES[dtype]
+    model = config.model if asked <= MAX_MEASURED_BYTES else small_twin(config.model)
+    cases = tuple(ShardingCase(model, stage, config.optimizer, dtype, house) for stage in STAGES)
+    for case in cases:
+        check_case(case, num_devices)
+    return cases
+
+
+def check_case(case: ShardingCase, num_devices: int = 2) -> Sharding:
+    """How a case is dealt out to the processes. Raises ValueError for one that is too large or cannot be run."""
     one_of("dtype", case.dtype, ("fp32", "bf16"))
     one_of("optimizer", case.optimizer, MEASURED_OPTIMIZERS)
     units_of_case = transformer_units(case.config)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from core.claims import Conditions, Term
 from core.memory import result
 from core.memory.config import StepConfig
 from core.memory.result import Moment
 from core.words import _
+
+if TYPE_CHECKING:
+    from core.memory.huggingface import HuggingFaceStep
 
 NAMES = {
     result.PARAMETER: _("parameters"),
@@ -28,8 +32,8 @@ class StepMemory:
 
     ``moments`` is the timeline; of accumulated micro-batches it has the first and one that stands for all others.
     ``activation_terms`` make up ``activation_bytes``, what autograd keeps for backward when the loss is known.
-    ``allocator_terms`` is what a GPU's allocator takes (see ``core.memory.cuda``), empty elsewhere. ``config`` is None
-    where the model is no Transformer of ours; ``conditions`` is None for a prediction.
+    ``allocator_terms`` is what a GPU's allocator takes (see ``core.memory.cuda``), empty elsewhere. ``config`` is what
+    was asked for, None where the model is no Transformer; ``conditions`` is None for a prediction.
     """
 
     num_layers: int
@@ -38,7 +42,7 @@ class StepMemory:
     parameter_terms: tuple[Term, ...] = ()
     state_terms: tuple[Term, ...] = ()
     allocator_terms: tuple[Term, ...] = ()
-    config: StepConfig | None = None
+    config: StepConfig | HuggingFaceStep | None = None
     conditions: Conditions | None = None
 
     @property

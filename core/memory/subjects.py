@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from einops import rearrange
@@ -21,6 +21,16 @@ from core.optimizers.registry import make
 from core.words import _
 
 LR = 1e-3
+
+
+class Trained(Protocol):
+    """What says how a model is trained."""
+
+    @property
+    def optimizer(self) -> str: ...
+
+    @property
+    def optimizer_implementation(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -129,7 +139,7 @@ def _blocks(model: nn.Module) -> Sequence[nn.Module]:
     return list(max(lists, key=lambda one: sum(1 for _block in one), default=nn.ModuleList()))
 
 
-def optimizers(config: StepConfig, model: nn.Module) -> list[torch.optim.Optimizer]:
+def optimizers(config: Trained, model: nn.Module) -> list[torch.optim.Optimizer]:
     """What trains the model; for Muon a second one, AdamW, for all but the blocks' matrices."""
     parameters = list(model.parameters())
     if config.optimizer_implementation != "napkin":

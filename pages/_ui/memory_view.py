@@ -4,109 +4,147 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
-from core import hardware, units
-from core.claims import Comparison, Prediction
+from core import hardware
+from core.claims import Comparison, Measurement, Prediction
 from core.hardware import Accelerator
 from core.memory.compare import compare_step, predict_peak
-from core.memory.config import MAX_ACCUMULATION_STEPS, MAX_BATCH_SIZE, MAX_SEQ_LEN, StepConfig
+from core.memory.config import (
+    MAX_ACCUMULATION_STEPS,
+    MAX_BATCH_SIZE,
+    MAX_SEQ_LEN,
+    TORCH_OPTIMIZERS,
+    StepConfig,
+)
 from core.memory.cruncher import MAX_BATCH, MAX_DIM, MAX_LAYERS, TRAINERS, CruncherRun, measure_cruncher
+from core.memory.huggingface import (
+    HuggingFaceStep,
+    check_transformers,
+    huggingface_step,
+    measure_huggingface_step,
+)
 from core.memory.measure import measure_step
-from core.memory.predict import predict_step, sharded
-from core.memory.sharding import MAX_DEVICES, NOT_SHARDED, STAGES
-from core.memory.sharding_claims import predict_gathered_bytes, predict_paper_bytes, predict_sent_bytes
+from core.memory.predict import predict_step
+from core.memory.sharding import MAX_DEVICES, NOT_SHARDED
 from core.memory.step_memory import StepMemory
-from core.models import PRESETS, TransformerConfig
 from core.optimizers import OPTIMIZERS
 from core.words import _
-from pages._ui import inputs, jobs_view
+from pages._ui import inputs, jobs_view, machine, memory_models
 from pages._ui.scripts import optimizer_memory as scripts
 
-OWN = "own"
 PRECISIONS = {"fp32": "fp32", "autocast": _("bf16 autocast"), "bf16": "bf16"}
 STAGE_NAMES = {"none": _("not sharded"), "zero1": "ZeRO 1", "zero2": "ZeRO 2", "zero3": "ZeRO 3"}
 DEFAULT_DEVICE = "NVIDIA A100 SXM4 80GB"
-OWN_FIELDS = {
-    "num_layers": (_("Layers"), 4, 10**4),
-    "d_model": (_("Width D"), 256, 10**7),
-    "num_heads": (_("Heads"), 4, 10**5),
-    "d_ff": (_("Feed-forward F"), 1024, 10**8),
-    "vocab_size": (_("Vocabulary V"), 8192, 10**8),
-}
 STEPS = {
     _("GPT-2"): {"mem_model": "gpt2", "mem_batch": 4, "mem_length": 1024, "mem_precision": "fp32",
-                          "mem_attention": "sdpa", "mem_every": 0, "mem_micro": 1, "mem_stage": "none"},
+                          "mem_attention": "sdpa", "mem_every": 0, "mem_micro": 1, "mem_stage": "none",
+                          "mem_house": "napkin"},
     _("GPT-2 XL"): {"mem_model": "gpt2-xl", "mem_batch": 1, "mem_length": 1024, "mem_precision": "fp32",
-                           "mem_attention": "eager", "mem_every": 0, "mem_micro": 1, "mem_stage": "none"},
+                           "mem_attention": "eager", "mem_every": 0, "mem_micro": 1, "mem_stage": "none",
+                          "mem_house": "napkin"},
     _("Llama 2 7B"): {"mem_model": "llama2-7b", "mem_batch": 1, "mem_length": 2048, "mem_precision": "bf16",
-                            "mem_attention": "sdpa", "mem_every": 0, "mem_micro": 1, "mem_stage": "none"},
+                            "mem_attention": "sdpa", "mem_every": 0, "mem_micro": 1, "mem_stage": "none",
+                          "mem_house": "napkin"},
 }  # fmt: skip
 
 
 # A step
 
 
+@dataclass(frozen=True)
+class Controls:
+    """What the controls ask for, how many devices share it, and the row that has room for a button."""
+
+    asked: StepConfig | HuggingFaceStep
+    devices: int
+    row: Any
+
+    @property
+    def config(self) -> StepConfig:
+        """The step, where there is a napkin for it; else ValueError, saying where to go."""
+        if isinstance(self.asked, StepConfig):
+            return self.asked
+        message = _("There is no napkin for {kind} here, so nothing to search: the section “Step” measures it.")
+        raise ValueError(message.format(kind=self.asked.model_type[:40]))
+
+
 def step_config() -> StepConfig:
     """The controls of a training step, which sections share. Raises ValueError for what cannot be one."""
-    return _controls()[0]
+    return controls().config
 
 
-def _controls() -> tuple[StepConfig, Any]:
-    """The step, and the row of controls that has room for a button."""
-    labels = {name: one.name for name, one in PRESETS.items()} | {OWN: _("your own")}
-    columns = st.columns([1.6, 1.1, 2.1, 0.9, 1])
-    with columns[0]:
-        name = inputs.select(_("Model"), "mem_model", list(labels), labels.__getitem__)
-    with columns[1]:
+def controls(*, devices_always: bool = False) -> Controls:
+    """The controls of a training step. Raises ValueError for what cannot be one."""
+    fields: dict[str, Any] = {}
+    with st.container(horizontal=True, vertical_alignment="top"):
+        name = memory_models.choose()
         names = {one: kind.class_name for one, kind in OPTIMIZERS.items()}
-        optimizer = inputs.select(_("Optimizer"), "mem_optimizer", list(names), names.__getitem__, default="adamw")
-    with columns[2]:
-        precision = inputs.choice(_("Precision"), "mem_precision", list(PRECISIONS), PRECISIONS.__getitem__)
-    with columns[3]:
-        batch = inputs.whole_number(_("Batch B"), "mem_batch", 4, 1, MAX_BATCH_SIZE)
-    with columns[4]:
-        length = inputs.whole_number(_("Length T"), "mem_length", 1024, 1, MAX_SEQ_LEN)
+        fields["optimizer"] = inputs.select(
+            _("Optimizer"), "mem_optimizer", list(names), names.__getitem__, default="adamw"
+        )
+        fields["precision"] = inputs.choice(_("Precision"), "mem_precision", list(PRECISIONS), PRECISIONS.__getitem__)
+        houses = memory_models.HOUSES
+        house = inputs.choice(_("Modules"), "mem_house", list(houses), houses.__getitem__)
+        fields["batch_size"] = inputs.whole_number(_("Batch B"), "mem_batch", 4, 1, MAX_BATCH_SIZE, width=105)
+        fields["seq_len"] = inputs.whole_number(_("Length T"), "mem_length", 1024, 1, MAX_SEQ_LEN, width=105)
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row:
-        attention = inputs.choice(_("Attention"), "mem_attention", ["sdpa", "eager"])
-        every = inputs.whole_number(_("Checkpoint every"), "mem_every", 0, 0, 10**4, width=140)
-        micro = inputs.whole_number(_("Micro-batches"), "mem_micro", 1, 1, MAX_ACCUMULATION_STEPS, width=120)
+        fields["attention"] = inputs.choice(_("Attention"), "mem_attention", ["sdpa", "eager"])
+        fields["checkpointing"] = (
+            inputs.whole_number(_("Checkpoint every"), "mem_every", 0, 0, 10**4, width=130) or None
+        )
+        most = MAX_ACCUMULATION_STEPS
+        fields["accumulation_steps"] = inputs.whole_number(_("Micro-batches"), "mem_micro", 1, 1, most, width=110)
         stage = inputs.select(_("Sharding"), "mem_stage", list(STAGE_NAMES), STAGE_NAMES.__getitem__)
-        devices = inputs.whole_number(_("Devices"), "mem_devices", 8, 1, MAX_DEVICES, width=95)
+        devices = 1
+        if stage != NOT_SHARDED or devices_always:
+            devices = inputs.whole_number(_("Devices"), "mem_devices", 8, 1, MAX_DEVICES, width=90)
         inputs.presets(STEPS)
-    config = StepConfig(
-        _own_model() if name == OWN else name, batch_size=batch, seq_len=length, attention=attention,
-        precision=precision, checkpointing=every or None, accumulation_steps=micro, optimizer=optimizer,
-        sharding=None if stage == NOT_SHARDED else stage, num_devices=1 if stage == NOT_SHARDED else devices,
-    )  # fmt: skip
-    return config, row
+    model = memory_models.of(name)
+    if isinstance(model, memory_models.Foreign):
+        _one_device(stage)
+        return Controls(huggingface_step(json.loads(model.fields), **fields), devices, row)
+    sharding: dict[str, Any] = {} if stage == NOT_SHARDED else {"sharding": stage, "num_devices": devices}
+    if house == "huggingface" and fields["optimizer"] not in TORCH_OPTIMIZERS:
+        fields["optimizer_implementation"] = "napkin"  # torch has no such one, or another one by that name
+    return Controls(StepConfig(model, house, **fields, **sharding), devices, row)
 
 
 @dataclass(frozen=True)
 class AskedStep:
-    """A step that is asked for: predicted, and measured where that was done with these very settings."""
+    """A step that is asked for: predicted where it can be, and measured where that was done with these settings."""
 
-    config: StepConfig
-    predicted: StepMemory
+    asked: StepConfig | HuggingFaceStep
+    predicted: StepMemory | None
     measured: StepMemory | None
 
     @property
+    def shown(self) -> StepMemory | None:
+        """What the timeline is drawn of: the prediction, or where there is none what was measured."""
+        return self.predicted or self.measured
+
+    @property
     def script(self) -> str:
-        return scripts.step(self.config)
+        return scripts.step(self.asked) if isinstance(self.asked, StepConfig) else scripts.file_step(self.asked)
 
     def claim(self) -> tuple[Prediction, Comparison | None, str]:
         """The peak: predicted, and measured where it was; or why it was not."""
+        waiting = _("press Measure: two steps under a meter, about ten seconds")
+        if isinstance(self.asked, HuggingFaceStep):
+            return *unknown_peak(self.asked, self.measured), waiting
+        assert self.predicted is not None
         prediction = peak(self.predicted)
-        if self.measured is None or self.measured.conditions is None:
-            waiting = _("press Measure: two steps under a meter, about ten seconds")
-            if self.config.sharding is not None:
-                waiting = _("this meter sees one device: choose “not sharded”")
-            return prediction, None, waiting
-        return prediction, compare_step(self.config, self.measured).peak, ""
+        if self.measured is not None and self.measured.conditions is not None:
+            return prediction, compare_step(self.asked, self.measured).peak, ""
+        if self.asked.sharding is not None:
+            waiting = _("this meter sees one device: choose “not sharded”, or see “Sharding”")
+        return prediction, None, waiting
 
 
 def peak(step: StepMemory) -> Prediction:
@@ -114,40 +152,55 @@ def peak(step: StepMemory) -> Prediction:
     return dataclasses.replace(predict_peak(step), terms=())
 
 
+def unknown_peak(asked: HuggingFaceStep, measured: StepMemory | None) -> tuple[Prediction, Comparison | None]:
+    """The peak that no napkin here predicts, and what was measured of it."""
+    why = _("no napkin for {kind} here: press Measure").format(kind=asked.model_type[:40])
+    prediction = Prediction(_("peak memory of a step"), None, "B", "", unknown=why)
+    if measured is None or measured.conditions is None:
+        return prediction, None
+    told = dataclasses.replace(measured.conditions, notes=(measured.peak_moment, *measured.conditions.notes))
+    return prediction, Comparison(prediction, Measurement(prediction.quantity, (measured.peak_bytes,), "B", told))
+
+
 def asked_step() -> AskedStep:
     """The controls of a step, the button that meters it, and what came of both."""
-    config, row = _controls()
-    with row:
+    one = controls()
+    asked, where = one.asked, "cpu"
+    function: Callable[..., StepMemory] = measure_huggingface_step
+    arguments: tuple[Any, ...] = (asked,)
+    with one.row:
+        if isinstance(asked, StepConfig):
+            where = measured_on()
+            function, arguments = measure_step, (asked, where)
         measured: StepMemory | None = jobs_view.button_and_progress(
-            "mem_measured", _("Measure"), measure_step, config, check=lambda: _one_device(config)
+            "mem_measured", _("Measure"), function, *arguments, device=where, check=lambda: _measurable(asked)
         )
-    if measured is not None and measured.config != config:
+    done_on = measured.conditions.device if measured is not None and measured.conditions is not None else where
+    if measured is not None and (measured.config != asked or done_on != where):
         st.caption(_("The settings have changed since the last measurement: measure again."))
         measured = None
-    return AskedStep(config, predict_step(config), measured)
+    return AskedStep(asked, predict_step(asked) if isinstance(asked, StepConfig) else None, measured)
 
 
-def _one_device(config: StepConfig) -> None:
-    if config.sharding is not None:
+def measured_on() -> str:
+    """Where a step is measured: over fake tensors on the CPU, or on a GPU where there is one."""
+    gpus = [one.id for one in machine.devices() if one.id.startswith("cuda")]
+    if not gpus:
+        return "cpu"
+    labels = {"cpu": _("fake tensors")} | {one: one for one in gpus}
+    return inputs.choice(_("Measure on"), "mem_where", list(labels), labels.__getitem__)
+
+
+def _measurable(asked: StepConfig | HuggingFaceStep) -> None:
+    if isinstance(asked, StepConfig):
+        _one_device(asked.sharding or NOT_SHARDED)
+    if isinstance(asked, HuggingFaceStep) or asked.implementation == "huggingface":
+        check_transformers()
+
+
+def _one_device(stage: str) -> None:
+    if stage != NOT_SHARDED:
         raise ValueError(_("A sharded step runs in several processes, and this meter sees one: choose “not sharded”."))
-
-
-def _own_model() -> TransformerConfig:
-    chosen: dict[str, Any] = {}
-    columns = st.columns([*[1] * len(OWN_FIELDS), 1.3], vertical_alignment="bottom")
-    for column, (field, (label, default, most)) in zip(columns, OWN_FIELDS.items(), strict=False):
-        with column:
-            chosen[field] = inputs.whole_number(label, f"mem_{field}", default, 1, most)
-    with columns[-1]:
-        gpt2 = inputs.switch(_("GPT-2 style"), "mem_gpt2")
-    style: dict[str, Any] = {
-        "learned_positions": 1024,
-        "gated_mlp": False,
-        "bias": True,
-        "norm_bias": True,
-        "tied_head": True,
-    }
-    return TransformerConfig(_("your own"), **chosen, **(style if gpt2 else {"context_length": 2048}))
 
 
 @functools.cache
@@ -159,36 +212,6 @@ def accelerators() -> dict[str, Accelerator]:
 def accelerator() -> Accelerator:
     known = accelerators()
     return known[inputs.select(_("Device"), "mem_device", sorted(known), default=DEFAULT_DEVICE)]
-
-
-# Sharding
-
-
-def stages(config: StepConfig) -> dict[str, StepMemory]:
-    """The step on the device that holds most, under every stage."""
-    devices = max(2, config.num_devices) if config.sharding is None else config.num_devices
-    found = {}
-    for stage in STAGES:
-        alone = stage == NOT_SHARDED
-        one = config.change(sharding=None if alone else stage, num_devices=1 if alone else devices)
-        found[STAGE_NAMES[stage]] = predict_step(one)
-    return found
-
-
-def sharding_in_words(config: StepConfig) -> str:
-    """The paper's formula for the states, what is gathered for a moment, and what goes over the wire."""
-    dealt = sharded(config)
-    size = 2 if config.precision == "bf16" else 4
-    state = size * OPTIMIZERS[config.optimizer].state_per_parameter
-    paper = predict_paper_bytes(dealt.num_params, config.sharding, config.num_devices, size, size, state)
-    message = _(
-        "States: **{states}** on the fullest device ({paper} by the paper's formula); **{gathered}** of whole "
-        "parameters for a moment; **{sent}** sent in a step."
-    )
-    return message.format(
-        states=units.si_bytes(dealt.fullest.total_bytes), paper=paper.text,
-        gathered=predict_gathered_bytes(dealt).text, sent=predict_sent_bytes(dealt).text,
-    )  # fmt: skip
 
 
 # The Cruncher

@@ -1,14 +1,17 @@
 """Optimizer memory: each control's effect, the lecture's values, each refusal, and a measured step from end to end."""
 
+import dataclasses
+import importlib.util
 import re
 
 import pytest
 
-from core import jobs, units
+from core import jobs, memory, units
 from core.memory.config import StepConfig
 from core.memory.cruncher import measure_cruncher
 from core.memory.fits import largest_batch
 from core.memory.predict import predict_step
+from pages._ui import machine
 from pages._ui.memory_view import accelerators
 from tests.pages.helpers import charts, choose, open_page, press, rows, said, text_of, value_of
 
@@ -73,7 +76,8 @@ def test_a_step_is_predicted_with_its_timeline_and_peak():
      ("mem_precision", "autocast", {"precision": "autocast"}), ("mem_batch", 2, {"batch_size": 2}),
      ("mem_length", 100, {"seq_len": 100}), ("mem_attention", "eager", {"attention": "eager"}),
      ("mem_every", 3, {"checkpointing": 3}), ("mem_micro", 2, {"accumulation_steps": 2}),
-     ("mem_stage", "zero3", {"sharding": "zero3", "num_devices": 8})],
+     ("mem_stage", "zero3", {"sharding": "zero3", "num_devices": 8}),
+     ("mem_house", "huggingface", {"implementation": "huggingface"})],
 )  # fmt: skip
 def test_each_control_of_the_step_changes_it(key, value, field):
     app = at_section("step", **{key: value})
@@ -107,15 +111,21 @@ def test_what_cannot_be_a_step_is_refused_in_words(values, message):
     assert "This section failed" not in text_of(app)
 
 
-def test_a_measured_step_from_end_to_end():
-    app = at_section("step", **SMALL)
-    predicted = value_of(app)
-    press(app, "mem_measured_start")
-    now = jobs.status(app.session_state["mem_measured"])
+def run_to_its_end(app, key):
+    """Press the button that starts a job, and wait for its end."""
+    press(app, f"{key}_start")
+    now = jobs.status(app.session_state[key])
     while not now.finished:
         now = jobs.wait(now.id, 20, now.version)
     app.run()
     assert now.state == "done", now.error
+
+
+@pytest.mark.parametrize("house", ["napkin", "huggingface"])
+def test_a_measured_step_from_end_to_end(house):
+    app = at_section("step", **SMALL, mem_house=house)
+    predicted = value_of(app)
+    run_to_its_end(app, "mem_measured")
     assert figures(app) == (predicted, predicted, "1.00×")
     assert "they agree" in text_of(app)
     drawn = [row["measured"] for row in rows(app) if row.get("measured") is not None]
@@ -125,6 +135,109 @@ def test_a_measured_step_from_end_to_end():
     choose(app, "mem_batch", 3)
     assert "The settings have changed" in text_of(app)
     assert not [row for row in rows(app) if row.get("measured") is not None]
+
+
+def paste(app, source):
+    app.text_area(key="mem_config").set_value(source)
+    app.run()
+    assert not app.exception, app.exception[0].message
+    return app
+
+
+GPT2 = '{"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50257}'
+NEOX = """{"model_type": "gpt_neox", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+          "intermediate_size": 64, "vocab_size": 101, "max_position_embeddings": 32}"""
+
+
+@pytest.mark.parametrize("section", ["step", "fits", "sharding", "checkpoints", "rules"])
+def test_a_pasted_config_is_the_preset_of_the_same_shape(section):
+    app = at_section(section)
+    preset, drawn = value_of(app), rows(app)
+    choose(app, "mem_model", "file")
+    assert "paste a model's file" in said(app.warning[0])
+    paste(app, GPT2)
+    assert value_of(app) == preset
+    assert rows(app) == drawn
+    assert "gpt2: 124 M parameters, L 12, D 768" in text_of(app)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("not JSON", "this is not a config.json"),
+        ("[1, 2]", "a config.json holds an object with a model_type"),
+        (GPT2.replace('"n_head": 12', '"n_head": 7'), "d_model must be a multiple of num_heads"),
+        (GPT2.replace("768", '"wide"'), "n_embd must be a whole number"),
+        (NEOX.replace("32,", '"wide",', 1), "hidden_size must be a whole number"),
+        (GPT2.replace("768", "3000000"), "parameters"),
+        (GPT2.replace("}", ', "auto_map": {"AutoModel": "evil.Model"}}'), "auto_map is not supported"),
+        ('{"a":' * 3000 + "1" + "}" * 3000, "nested too deeply"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_words_and_stays(source, message):
+    app = paste(at_section("step", mem_model="file"), source)
+    assert message in said(app.warning[0])
+    assert app.text_area(key="mem_config").value == source
+    assert not app.get("vega_lite_chart")
+    paste(app, GPT2)
+    assert value_of(app) == "6.41 GB"
+
+
+def test_another_architecture_is_measured_and_not_predicted():
+    app = paste(at_section("step", mem_model="file", mem_length=16), NEOX)
+    assert value_of(app) == "unknown"
+    assert "no napkin for gpt_neox" in text_of(app)
+    assert not app.get("vega_lite_chart")
+    run_to_its_end(app, "mem_measured")
+    step = memory.measure_huggingface_config(NEOX, 4, 16)
+    assert value_of(app) == "unknown"
+    assert value_of(app, "measured") == units.si_bytes(step.peak_bytes)
+    assert [row["name"] for row in rows(app) if row.get("low") is not None] == [step.name(one) for one in step.moments]
+    choose(app, "mem_length", 17)
+    assert "The settings have changed" in text_of(app)
+    choose(app, "optimizer_memory_section", "fits")
+    assert "There is no napkin for gpt_neox here" in said(app.warning[0])
+
+
+def test_without_transformers_the_page_says_how_to_get_it(monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *rest: None if name == "transformers" else found(name))
+    app = at_section("step", mem_house="huggingface")
+    assert app.button(key="mem_measured_start").disabled
+    assert "pip install transformers" in said(app.warning[0])
+    assert value_of(app) == "8.22 GB"
+    choose(app, "mem_house", "napkin")
+    assert not app.button(key="mem_measured_start").disabled
+
+
+def test_a_gpu_is_offered_where_there_is_one(monkeypatch):
+    assert not any(one.key == "mem_where" for one in at_section("step").get("button_group"))
+    cpu = machine.devices()[0]
+    monkeypatch.setattr(machine, "devices", lambda: (cpu, dataclasses.replace(cpu, id="cuda:0", name="a GPU")))
+    asked = []
+    monkeypatch.setattr(jobs, "submit", lambda *args, **how: asked.append((args, how)) or "none")
+    app = at_section("step", mem_where="cuda:0")
+    press(app, "mem_measured_start")
+    (function, config, where), how = asked[0]
+    assert (function, config, where) == (memory.measure_step, StepConfig("gpt2", batch_size=4), "cuda:0")
+    assert how["device"] == "cuda:0"
+
+
+def test_every_stage_is_run_on_two_processes():
+    app = at_section("sharding", **SMALL, mem_stage="zero3", mem_view="here")
+    assert "This very model fits here." in text_of(app)
+    predicted = value_of(app)
+    run_to_its_end(app, "mem_sharded")
+    assert figures(app) == (predicted, predicted, "1.00×")
+    assert "no reduce-scatter in gloo" in text_of(app)
+    choose(app, "mem_stage", "none")
+    assert value_of(app, "measured") != predicted
+    choose(app, "mem_optimizer", "sgd")
+    assert "The settings have changed" in text_of(app)
+    choose(app, "mem_model", "llama2-70b")
+    assert "Llama 2 70B does not fit twice here: a model like it" in text_of(app)
+    choose(app, "mem_optimizer", "muon")
+    assert "optimizer must be one of" in said(app.warning[0])
 
 
 def test_a_sharded_step_is_not_measured_here():

@@ -162,7 +162,9 @@ def _draw_held(unit: str, count: int, present: tuple[str, ...]) -> Any:
 
     scale = alt.Scale(domainMin=0, domainMax=alt.ExprRef("high"), nice=False)
     axis = alt.Axis(tickCount=8, titlePadding=TITLE_PADDING)
-    y = alt.Y("step:N", sort=None, title=None, axis=names_axis())
+    names = names_axis()
+    names.labelOverlap = False
+    y = alt.Y("step:N", sort=None, title=None, axis=names)
     x = alt.X("bytes:Q", title=_("held at the peak ({unit})").format(unit=unit), scale=scale, axis=axis)
     tip = [alt.Tooltip("category:N"), alt.Tooltip("exact:Q", title=_("bytes"), format=","), "moment:N"]
     legend = alt.Legend(title=None, orient="right", rowPadding=0, values=list(present))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from core.memory.config import StepConfig
+from core.memory.huggingface import HuggingFaceStep
 from core.models import PRESETS
 
 
@@ -22,18 +23,48 @@ for term in predicted.activation_terms:
 """
 
 
-def sharding(config: StepConfig) -> str:
+def file_step(step: HuggingFaceStep) -> str:
+    """A step of a config.json's model, measured moment by moment."""
+    fields = {one.name: getattr(step, one.name) for one in dataclasses.fields(step) if one.name != "fields"}
+    plain = {one.name: one.default for one in dataclasses.fields(step)}
+    changed = ", ".join(f"{name}={value!r}" for name, value in fields.items() if value != plain[name])
+    return f"""from core.memory import huggingface_step, measure_huggingface_step
+
+config_json = {step.fields!r}
+measured = measure_huggingface_step(huggingface_step(config_json, {changed}))
+for moment in measured.moments:
+    print(f"{{measured.name(moment)}}: {{moment.highest_bytes:,}} B")
+print("peak:", measured.peak_moment, measured.peak.highest)
+"""
+
+
+def sharding(config: StepConfig, devices: int) -> str:
     """What one device holds and sends under every stage."""
-    devices = max(2, config.num_devices)
     return f"""{_imports(config, "predict_step", "sharded")}
 from core.memory.sharding_claims import predict_sent_bytes
 
-config = {_config_text(config.change(sharding=None, num_devices=1))}
+config = {_config_text(config)}
 for stage in (None, "zero1", "zero2", "zero3"):
     one = config.change(sharding=stage, num_devices={devices} if stage else 1)
     step, dealt = predict_step(one), sharded(one)
     print(f"{{stage}}: peak {{step.peak_bytes:,}} B ({{step.peak_moment}}), states {{dealt.fullest.total_bytes:,}} B")
     print(f"  gathered for a moment {{dealt.gathered_bytes:,}} B, sent {{predict_sent_bytes(dealt).value:,}} B")
+"""
+
+
+def sharding_here(config: StepConfig) -> str:
+    """Every stage on two processes of this machine, predicted and measured."""
+    return f"""{_imports(config)}
+from core.memory.sharding_claims import compare_sharding
+from core.memory.sharding_measure import measurable_cases, measure_shardings
+
+config = {_config_text(config)}
+for run in measure_shardings(measurable_cases(config)):
+    print(run.case.stage)
+    for one in compare_sharding(run, run.sharding.fullest.rank):
+        print(f"  {{one.prediction.quantity}}: {{one.prediction.value:,}} B, measured {{one.measurement.value:,}} B")
+        for part in one.parts:
+            print(f"    {{part.name}}: {{part.value:+,}} B")
 """
 
 

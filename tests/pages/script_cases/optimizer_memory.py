@@ -1,9 +1,12 @@
 """The scripts of Optimizer memory: what each is given, and what it prints."""
 
 from core.memory.config import StepConfig
+from core.memory.huggingface import huggingface_step
 from core.models import TransformerConfig
 
 TINY = TransformerConfig("tiny", num_layers=2, d_model=16, num_heads=2, d_ff=32, vocab_size=50)
+FIELDS = {"model_type": "gpt_neox", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+          "intermediate_size": 64, "vocab_size": 101, "max_position_embeddings": 32}  # fmt: skip
 
 CASES = {
     "step": (
@@ -11,8 +14,16 @@ CASES = {
         ["first block's forward: ", "last block's backward: ", ", measured ", "peak: ", "blocks: residual stream: "],
     ),
     "sharding": (
-        (StepConfig("gpt2", sharding="zero3", num_devices=8),),
+        (StepConfig("gpt2"), 8),
         ["None: peak", "states 1,991,037,712 B", "zero3: peak", "states 248,891,152 B", "gathered for a moment"],
+    ),
+    "sharding_here": (
+        (StepConfig(TINY, seq_len=8),),
+        ["none\n", "zero1\n", "zero3\n  parameters on one device: ", "no reduce-scatter in gloo: +"],
+    ),
+    "file_step": (
+        (huggingface_step(FIELDS, 2, 8, precision="bf16"),),
+        ["embedding: ", "first block's forward: ", "peak: "],
     ),
     "fits": (
         (StepConfig("gpt2", batch_size=4), 80 * 10**9),
