@@ -14,6 +14,7 @@ from pages._ui import (
     training_more,
     training_rates,
     training_settings,
+    training_updates,
     training_view,
 )
 from pages._ui.charts import training as training_charts
@@ -22,8 +23,9 @@ from pages._ui.scripts import training as scripts
 
 @frame.section(_("What loss does the last step have?"), _("Run"), needs_torch=True)
 def run() -> None:
-    config = training_settings.settings()
-    seen = training_view.controls(config)
+    asked = training_settings.settings()
+    config = asked.config
+    seen = training_view.controls(asked)
     prediction = training_claims.last_loss(config)
     comparison, waiting = training_claims.compare_last_loss(seen, config)
     script = scripts.run(config)
@@ -46,7 +48,7 @@ def run() -> None:
         training_more.sampled(seen.info)
 
 
-@frame.section(_("Which bug is in this loop?"), _("Bug hunt"), needs_torch=True)
+@frame.section(_("Which bug is in this loop?"), _("Bugs"), needs_torch=True)
 def hunt() -> None:
     one = training_hunt.hunt()
     if one.evidence is None:
@@ -90,6 +92,14 @@ def seeds() -> None:
     code_view.lesson("train", lessons.train, num_steps=4)
 
 
+@frame.section(_("Which gradient does the optimizer see?"), _("Update"), needs_torch=True)
+def update() -> None:
+    one = training_updates.update()
+    script = scripts.clipping(one.config, one.limit) if one.limit else scripts.accumulation(one.config, one.parts)
+    if cards.predict_measure_explain(one.key, one.comparison.prediction, one.comparison, script=script, draw=False):
+        training_updates.results(one)
+
+
 @frame.section(_("How does the learning rate rise and fall?"), _("Schedule"))
 def schedule() -> None:
     values, comparison = training_rates.schedule()
@@ -102,16 +112,16 @@ def schedule() -> None:
 
 @frame.section(_("Which learning rate ends lowest?"), _("Sweep"), needs_torch=True)
 def sweep() -> None:
-    config, setting, values, points = training_rates.swept()
-    prediction, comparison = training_rates.sweep_claim(setting, points)
-    script = scripts.sweep(config, setting, values)
+    one = training_rates.swept()
+    prediction, comparison = training_rates.sweep_claim(one)
+    script = scripts.sweep(one.config, one.setting, one.values)
     waiting = _("press Sweep")
     if not cards.predict_measure_explain(
-        f"sweep_{setting}", prediction, comparison, script=script, waiting=waiting, draw=False
+        f"sweep_{one.setting}", prediction, comparison, script=script, waiting=waiting, draw=False
     ):
         return
-    if points is not None:
-        training_rates.sweep_chart(setting, points)
+    if one.points is not None:
+        training_rates.sweep_results(one)
 
 
 @frame.section(_("What is in a checkpoint, and is it safe to open?"), _("Checkpoints"), needs_torch=True)
@@ -137,4 +147,4 @@ def devices() -> None:
     training_devices.show(asked)
 
 
-frame.page("training", _("Training"), [run, hunt, data, seeds, schedule, sweep, checkpoints, devices])
+frame.page("training", _("Training"), [run, hunt, data, seeds, update, schedule, sweep, checkpoints, devices])

@@ -7,6 +7,7 @@ in this user's cache.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -163,10 +164,15 @@ def change_state(folder: Path, **changes: Any) -> RunState:
     return state
 
 
+@functools.lru_cache(maxsize=256)
+def _read_config(text: str) -> TrainConfig:
+    return TrainConfig.from_json(text)
+
+
 def find_run(run_id: str) -> RunInfo:
     """A run as it is now. Raises ValueError where there is none of that id."""
     folder = run_folder(run_id)
-    config = TrainConfig.from_json((folder / "config.json").read_text())
+    config = _read_config((folder / "config.json").read_text())
     state = read_state(folder)
     now, message = state.state, state.message
     if now in ("queued", "running") and not is_alive(state.owner):
@@ -197,13 +203,25 @@ def _without_owner(folder: Path, state: RunState) -> tuple[str, str]:
     return "interrupted", "" if job is None or job.error is None or job.state == "lost" else str(job.error)
 
 
-def list_runs(limit: int = MAX_RUNS) -> tuple[RunInfo, ...]:
+def each_run(limit: int = MAX_RUNS) -> Iterator[RunInfo]:
     """The runs that are kept, the latest first; a folder that cannot be read is passed over."""
-    found = []
     for path in _folders()[:limit]:
         with contextlib.suppress(ValueError, OSError, KeyError, TypeError):
-            found.append(find_run(path.name))
-    return tuple(found)
+            yield find_run(path.name)
+
+
+def list_runs(limit: int = MAX_RUNS) -> tuple[RunInfo, ...]:
+    """The runs that are kept, the latest first."""
+    return tuple(each_run(limit))
+
+
+def records_stamp(run_id: str) -> tuple[int, int]:
+    """When a run's records were last written, in ns, and their bytes: unchanged, they need not be read again."""
+    try:
+        found = (run_folder(run_id) / "records.jsonl").stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
 
 
 def read_records(run_id: str, after: int = 0) -> tuple[StepRecord, ...]:

@@ -10,12 +10,10 @@ import streamlit as st
 from core import flops, units
 from core.claims import Comparison, Conditions, Measurement, Prediction
 from core.flops.explain import Peak
-from core.training import TrainConfig, predict
+from core.training import TrainConfig, predict, runs
 from core.words import _
 from pages._ui import machine, tables
 from pages._ui.training_view import Seen
-
-MAX_COUNTED_FLOPS = 10**9  # torch's counter runs a step in the page: up to about 0.1 s
 
 
 def last_loss(config: TrainConfig) -> Prediction:
@@ -24,7 +22,8 @@ def last_loss(config: TrainConfig) -> Prediction:
     quantity = _("loss at step {step:,}").format(step=step)
     unknown = _("no formula tells it: bet, then train. From 0² + 1² + … it can go to 0, since y is linear in x")
     if config.task == "text":
-        unknown = _("no formula tells it: bet, then train. It begins at log 256 = 5.55")
+        start = _("no formula tells it: bet, then train. It begins at log {vocab} = {nats:.3g}")
+        unknown = start.format(vocab=config.vocab_size, nats=math.log(config.vocab_size))
     unit = "nats" if config.task == "text" else ""
     return Prediction(quantity, None, unit, repr(config), unknown=unknown)
 
@@ -47,14 +46,16 @@ def compare_last_loss(seen: Seen | None, config: TrainConfig) -> tuple[Compariso
 
 
 def claims(seen: Seen) -> None:
-    """Predicted against measured, a row each: the loss at step 0, FLOPs, seconds, MFU."""
+    """Predicted against measured, a row each: the loss at step 0, FLOPs, memory, seconds, MFU."""
     config, records = seen.info.config, seen.records
     if not records:
         return
     place = st.container()  # above what the calibration has to say
     pairs = [(_("loss at step 0"), predict.compare_initial_loss(config, records[0]))]
-    if config.flops_per_step <= MAX_COUNTED_FLOPS:
-        pairs.append((_("FLOPs of a step"), _step_flops(config)))
+    counted = runs.read_counted(seen.info.id)
+    if counted is not None:
+        pairs.append((_("FLOPs of a step"), predict.compare_step_flops(config, counted.flops)))
+        pairs.append((_("memory of a step"), _step_memory(config, tuple(counted.live_bytes.items()))))
     peak = None if seen.info.active else _peak(config)
     if peak is not None:
         pairs.append((_("step time"), predict.compare_step_seconds(config, records, peak, machine.cores())))
@@ -67,17 +68,23 @@ def claims(seen: Seen) -> None:
 def _row(name: str, one: Comparison) -> list[tables.Cell]:
     ratio = "?" if one.ratio is None else units.factor(one.ratio)
     told = f"{one.prediction.formula}; {one.measurement.conditions.text}"
+    for part in one.parts:
+        told += f"; {part.name} {part.value:+,.4g} {one.prediction.unit}" + (f" ({part.note})" if part.note else "")
+    exact = f"{one.prediction.value!r} {one.prediction.unit} = {one.prediction.formula}"
     return [
         name,
-        (one.prediction.text, f"{one.prediction.value!r} {one.prediction.unit} = {one.prediction.formula}"),
+        (one.prediction.text, one.prediction.unknown if one.prediction.value is None else exact),
         (one.measurement.text, f"{one.measurement.value!r} {one.measurement.unit}"),
         (ratio, told),
     ]
 
 
 @functools.lru_cache(maxsize=64)
-def _step_flops(config: TrainConfig) -> Comparison:
-    return predict.compare_step_flops(config)
+def _step_memory(config: TrainConfig, live_bytes: tuple[tuple[str, int], ...]) -> Comparison:
+    """Predicting a deep Transformer's memory takes some milliseconds."""
+    from core.training.step_memory import compare_step_memory
+
+    return compare_step_memory(config, dict(live_bytes))
 
 
 def _peak(config: TrainConfig) -> Peak | None:

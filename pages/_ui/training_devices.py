@@ -1,4 +1,4 @@
-"""Several devices on a page: the command for the settings on screen, and the same run on processes of this machine."""
+"""Several devices on a page: the command for Run's settings, and the same run on processes of this machine."""
 
 from __future__ import annotations
 
@@ -9,20 +9,14 @@ import streamlit as st
 
 from core import units
 from core.claims import Comparison, Prediction
-from core.training import TrainConfig
+from core.training import STDLIB, TrainConfig
+from core.training.data import corpus_path
 from core.words import _
-from pages._ui import inputs, jobs_view
+from pages._ui import inputs, jobs_view, tables, training_settings, training_view
 from pages._ui.charts import training as training_charts
 
-MAX_HERE = 2  # processes on this machine from the page
-STEPS = 30
-SIZES = {
-    _("Cruncher D=64, 4 layers"): TrainConfig(dim=64, num_layers=4, batch_size=16, num_steps=STEPS, lr=1e-5),
-    _("Cruncher D=256, 4 layers"): TrainConfig(dim=256, num_layers=4, batch_size=16, num_steps=STEPS, lr=1e-7),
-    _("Transformer D=64, 2 layers"): TrainConfig(
-        task="text", dim=64, num_layers=2, batch_size=16, num_steps=STEPS, lr=0.003, optimizer="adamw"
-    ),
-}
+HERE = 2  # processes on this machine from the page
+STEPS = 30  # at most, of a run here
 KINDS = {"ddp": "DDP", "fsdp": "FSDP2"}
 
 
@@ -44,22 +38,18 @@ def devices() -> Asked:
     """The controls, the button, and what came of it."""
     from core.training import distributed
 
+    config = training_settings.kept()
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        size = inputs.select(_("Model"), "devices_size", list(SIZES))
         parallel = inputs.choice(_("How"), "devices_how", list(KINDS), KINDS.__getitem__)
         processes = inputs.whole_number(_("Processes a machine"), "devices_n", 2, 1, 64, width=170)
         machines = inputs.whole_number(_("Machines"), "devices_machines", 1, 1, 64, width=120)
-    config = SIZES[size]
-
-    def check() -> None:
-        if processes * machines != MAX_HERE:
-            raise ValueError(_("on this machine the page runs {n} processes; copy the command for others").format(n=2))
-
-    with st.container(horizontal=True, vertical_alignment="center"):
+        until = min(STEPS, config.num_steps)
         run = jobs_view.button_and_progress(
-            "devices_job", _("Run on 2 processes here"), distributed.train_on_processes, config, 2, parallel,
-            check=check, timeout=300.0,
+            "devices_job", _("Run {steps} steps on 1 and on 2 processes").format(steps=until),
+            distributed.train_on_processes, config, HERE, parallel, until=until, alone=True,
+            check=lambda: _check(config, processes * machines), timeout=300.0,
         )  # fmt: skip
+    st.caption(_("Run's settings: {settings}").format(settings=training_view.settings_in_words(config)))
     fits = run is not None and (run.config, run.parallel, run.processes) == (config, parallel, processes * machines)
     comparison = distributed.compare_communication(run) if fits else None
     prediction = distributed.predict_communication(config, processes * machines, parallel)
@@ -67,16 +57,44 @@ def devices() -> Asked:
     return Asked(config, processes, machines, parallel, prediction, comparison, run if fits else None, waiting)
 
 
+def _check(config: TrainConfig, processes: int) -> None:
+    from core.training.parallel import check_shares
+
+    check_shares(config, processes)
+    if config.corpus != STDLIB and not corpus_path(config.corpus).exists():
+        raise ValueError(_("start a run with your text first: that keeps it where other processes find it"))
+    if processes != HERE:
+        raise ValueError(_("on this machine the page runs {n} processes; copy the command for others").format(n=HERE))
+
+
 def show(asked: Asked) -> None:
     """The command, and the curve beside that of one process."""
     from core.training import distributed
 
-    command = distributed.command_for(asked.config, asked.processes, asked.parallel, asked.machines)
-    st.code(command, language="bash", wrap_lines=True)
-    if asked.run is None:
+    st.code(
+        distributed.command_for(asked.config, asked.processes, asked.parallel, asked.machines),
+        language="bash",
+        wrap_lines=True,
+    )
+    run = asked.run
+    if run is None:
         return
-    points = [(record.step, record.loss) for record in asked.run.records]
-    text = _("{time} a step with {n} processes. The loss is that of one process with the same global batch.")
-    st.caption(text.format(time=units.seconds(asked.run.step_seconds), n=asked.run.processes))
-    line = {KINDS[asked.parallel]: points}
-    training_charts.curves(line, _("step"), _("loss"), False, _("loss of the run on processes"), height=150)
+    kind = _("{kind}, {n} processes").format(kind=KINDS[asked.parallel], n=run.processes)
+    lines = {_("1 process"): run.alone, kind: run.records}
+    log = asked.config.task == "regression"
+    left, right = st.columns([5, 4])
+    with left:
+        points = {name: [(record.step, record.loss) for record in records] for name, records in lines.items()}
+        y_title = _("loss (log)") if log else _("loss (nats)")
+        training_charts.curves(points, _("step"), y_title, log, _("one process and several"), height=140)
+    with right:
+        rows: list[list[tables.Cell]] = [
+            [_("step time, 1 process"), units.seconds(run.alone_seconds)],
+            [_("step time, {n} processes").format(n=run.processes), units.seconds(run.step_seconds)],
+            [
+                _("losses differ by, at most"),
+                (_("{share} of the loss").format(share=units.significant(run.largest_difference)),
+                 _("the same global batch; sums in another order")),
+            ],
+        ]  # fmt: skip
+        tables.show(["", _("measured")], rows, _("one process beside several"), dense=True)

@@ -1,4 +1,4 @@
-"""What Low precision runs in a job, where nothing of Streamlit is loaded."""
+"""What Training and Low precision run in a job, where nothing of Streamlit is loaded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from core.training import TrainConfig, WeightOnly
+    from core.training import SweepPoint, TrainConfig, WeightOnly
 
 
 def train_and_round(
@@ -27,3 +27,12 @@ def find_underflow(config: TrainConfig, precision: str) -> tuple[TrainConfig, st
     from core.training import gradient_underflow
 
     return config, precision, gradient_underflow(config, precision)
+
+
+def sweep(
+    config: TrainConfig, setting: str, values: tuple[float, ...], on_progress: Callable[[float], None]
+) -> tuple[tuple[TrainConfig, str, tuple[float, ...]], tuple[SweepPoint, ...]]:
+    """What was asked for, and a run with each value."""
+    from core.training.sweeps import sweep
+
+    return (config, setting, values), sweep(config, setting, values, on_progress=on_progress)

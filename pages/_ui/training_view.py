@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -12,10 +14,11 @@ from typing import Any
 import streamlit as st
 
 from core import jobs, training, units
-from core.training import RunInfo, StepRecord, TrainConfig
+from core.training import STDLIB, RunInfo, StepRecord, TrainConfig, runs
 from core.words import _
-from pages._ui import inputs, tables, training_settings
+from pages._ui import inputs, prose, tables, training_settings
 from pages._ui.charts import training as training_charts
+from pages._ui.training_settings import Settings
 
 RUN = "train_run"
 REFRESH_SECONDS = 0.4
@@ -54,27 +57,31 @@ def run_id() -> str:
     return inputs.hidden(RUN)
 
 
-_kept: dict[str, tuple[StepRecord, ...]] = {}
+_kept: dict[str, tuple[tuple[int, int], tuple[StepRecord, ...]]] = {}
 
 
 def records_of(run_id: str) -> tuple[StepRecord, ...]:
     """The records of a run; those read before are not read again, unless the run has gone back behind them."""
-    before = _kept.get(run_id, ())
+    stamp, before = _kept.get(run_id, ((0, 0), ()))
+    now = runs.records_stamp(run_id)
+    if now == stamp:
+        return before
     fresh = training.read_records(run_id, max(0, len(before) - 1))
     if before and (not fresh or fresh[0] != before[-1]):
         before, fresh = (), training.read_records(run_id)
     records = before[:-1] + fresh
     if len(_kept) >= 16 and run_id not in _kept:
         _kept.pop(next(iter(_kept)), None)
-    _kept[run_id] = records
+    _kept[run_id] = now, records
     return records
 
 
 # Buttons
 
 
-def controls(config: TrainConfig) -> Seen | None:
-    """The buttons of a run; the run of the address, where there is one."""
+def controls(asked: Settings) -> Seen | None:
+    """The buttons that fit what the run does; the run of the address, where there is one."""
+    config = asked.config
     seen = current()
     if not inputs.first_here("train_buttons"):
         return seen
@@ -84,29 +91,36 @@ def controls(config: TrainConfig) -> Seen | None:
     run_id = "" if info is None else info.id
 
     def start() -> None:
+        if asked.refused:
+            raise ValueError(asked.refused)
+        if asked.text is not None:
+            training.store_text(asked.text)
         inputs.set_values(**{RUN: training.start(config, checkpoint_every=20, delay_seconds=pace)})
 
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         pace = training_settings.pace_seconds(config.task)
-        _button(_("Start"), "start", not active, start, primary=True)
-        _button(_("Pause"), "pause", active, lambda: training.control(run_id, "pause"))
-        _button(_("Step"), "step", waiting, lambda: training.resume(run_id, 1))
-        _button(_("Resume"), "resume", waiting, lambda: training.resume(run_id))
-        _button(_("Stop"), "stop", active, lambda: training.control(run_id, "stop"))
-        _button(_("Kill"), "kill", active, lambda: kill(run_id))
-        _button(_("Reset"), "reset", info is not None, lambda: training.reset(run_id))
+        if active:
+            _button(_("Pause"), "pause", lambda: training.control(run_id, "pause"), primary=True)
+            _button(_("Stop"), "stop", lambda: training.control(run_id, "stop"))
+            _button(_("Kill"), "kill", lambda: kill(run_id))
+        elif waiting:
+            _button(_("Resume"), "resume", lambda: training.resume(run_id), primary=True)
+            _button(_("Step"), "step", lambda: training.resume(run_id, 1))
+        if not active:
+            _button(_("Start anew") if waiting else _("Start"), "start", start, primary=not waiting)
         if info is not None:
+            _button(_("Reset"), "reset", lambda: training.reset(run_id))
             _change_rate(info, config)
         inputs.switch(_("Earlier runs"), "train_earlier", default=True)
         if info is not None and not info.active:
             st.html(f'<p class="np-quiet" style="margin:0">{escape(_state_in_words(info))}</p>', width="content")
-    refused = st.session_state.pop(_REFUSED, "")
+    refused = st.session_state.pop(_REFUSED, "") or asked.refused
     if refused:
-        st.warning(refused)
+        st.warning(prose.plain(refused))
     return seen
 
 
-def _button(label: str, name: str, enabled: bool, action: Callable[[], None], *, primary: bool = False) -> None:
+def _button(label: str, name: str, action: Callable[[], None], *, primary: bool = False) -> None:
     def press() -> None:
         try:
             action()
@@ -114,7 +128,7 @@ def _button(label: str, name: str, enabled: bool, action: Callable[[], None], *,
             st.session_state[_REFUSED] = str(error)
 
     kind: Any = "primary" if primary else "secondary"
-    st.button(label, key=f"train_{name}", disabled=not enabled, on_click=press, type=kind)
+    st.button(label, key=f"train_{name}", on_click=press, type=kind)
 
 
 def kill(run_id: str) -> None:
@@ -134,7 +148,7 @@ def _change_rate(info: RunInfo, config: TrainConfig) -> None:
         st.session_state[f"_train_lr_{info.id}"] = config.lr
 
     if unfinished and other:
-        _button(_("Go on with lr {lr:g}").format(lr=config.lr), "lr", True, change)
+        _button(_("Go on with lr {lr:g}").format(lr=config.lr), "lr", change)
 
 
 def _state_in_words(info: RunInfo) -> str:
@@ -182,8 +196,8 @@ def _progress(seen: Seen) -> str:
 
 def curve(seen: Seen, others: Sequence[Seen]) -> None:
     """The losses of the run and of those before it, against the step."""
-    lines = {"run": _points(seen.records)}
-    lines |= {f"#{number}": _points(one.records) for number, one in enumerate(others, 1)}
+    lines = {"run": _points(seen)}
+    lines |= {f"#{number}": _points(one) for number, one in enumerate(others, 1)}
     last = seen.info.last
     alt = _("no step yet") if last is None else _("loss {loss} at step {step:,}").format(
         loss=units.significant(last.loss), step=last.step
@@ -191,10 +205,16 @@ def curve(seen: Seen, others: Sequence[Seen]) -> None:
     training_charts.losses(lines, seen.info.config.task == "regression", seen.info.config.num_steps, alt)
 
 
-def _points(records: Sequence[StepRecord]) -> list[tuple[float, float]]:
+def _points(seen: Seen) -> tuple[tuple[float, float], ...]:
+    return _thinned(seen.info.id, len(seen.records), seen.records[-1]) if seen.records else ()
+
+
+@functools.lru_cache(maxsize=64)
+def _thinned(run_id: str, _count: int, _last: StepRecord) -> tuple[tuple[float, float], ...]:
+    records = records_of(run_id)
     every = max(1, math.ceil(len(records) / MAX_POINTS))
     kept = [*records[::every], *(records[-1:] if (len(records) - 1) % every else ())]
-    return [(record.step, record.loss) for record in kept]
+    return tuple((record.step, record.loss) for record in kept)
 
 
 # The runs before
@@ -205,8 +225,8 @@ def earlier(seen: Seen | None, task: str) -> list[Seen]:
     if not st.session_state.get("train_earlier", True):
         return []
     mine = None if seen is None else seen.info.id
-    found = [info for info in training.list_runs(12) if info.config.task == task and info.id != mine and info.last]
-    return [Seen(info, records_of(info.id)) for info in found[:EARLIER_RUNS]]
+    found = (info for info in runs.each_run(12) if info.config.task == task and info.id != mine and info.last)
+    return [Seen(info, records_of(info.id)) for info in itertools.islice(found, EARLIER_RUNS)]
 
 
 def runs_table(seen: Seen | None, others: Sequence[Seen]) -> None:
@@ -215,20 +235,36 @@ def runs_table(seen: Seen | None, others: Sequence[Seen]) -> None:
     rows = [_run_row(name, one) for name, one in named if one.records]
     if rows:
         head = ["", _("settings"), _("steps"), _("last loss"), _("step time"), _("state")]
+        if named[0][1].info.config.task == "text":
+            head.insert(4, _("bits/byte"))
         tables.show(head, rows, _("the runs on the chart"), dense=True, marked=0 if seen and seen.records else None)
 
 
 def _run_row(name: str, one: Seen) -> list[tables.Cell]:
     last = one.records[-1]
     seconds = statistics.median(record.step_seconds for record in one.records)
-    return [
+    config = one.info.config
+    row: list[tables.Cell] = [
         name,
-        (settings_in_words(one.info.config), one.info.config.to_json()),
-        f"{len(one.records):,} / {one.info.config.num_steps:,}",
+        (settings_in_words(config), config.to_json()),
+        f"{len(one.records):,} / {config.num_steps:,}",
         (units.significant(last.loss), repr(last.loss)),
         units.seconds(seconds),
         _STATES[one.info.state],
     ]
+    if config.task == "text":
+        row.insert(4, _bits_a_byte(one.info, last))
+    return row
+
+
+def _bits_a_byte(info: RunInfo, last: StepRecord) -> tables.Cell:
+    """The last loss in bits a byte of text: the same measure whatever the vocabulary."""
+    length = training.bytes_per_token(info.config.corpus, info.config.vocab_size, runs.run_folder(info.id))
+    if length is None:
+        return "?"
+    message = _("{loss} nats a token / log 2 / {length:.4g} bytes a token")
+    exact = message.format(loss=repr(last.loss), length=length)
+    return units.significant(training.bits_per_byte(last.loss, length)), exact
 
 
 def settings_in_words(config: TrainConfig) -> str:
@@ -238,6 +274,7 @@ def settings_in_words(config: TrainConfig) -> str:
         parts[-1] += _(" deep")
     if config.task == "text":
         parts.insert(3, f"T {config.context_length}")
+        parts += [f"V {config.vocab_size:,}"] * (config.vocab_size != 256) + [_("own text")] * (config.corpus != STDLIB)
     if config.schedule != "constant":
         parts.append(config.schedule)
     if config.precision != "fp32":

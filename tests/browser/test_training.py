@@ -63,7 +63,7 @@ def test_a_killed_run_goes_on(visit):
 
 
 def test_name_the_bug(visit):
-    student = visit("training", training_section="Bug hunt")
+    student = visit("training", training_section="Bugs")
     student.button("Run the loop").click()
     expect(student.page.get_by_text("Show the answer")).to_be_visible(timeout=90_000)
     student.turn("Show the answer", on=True)

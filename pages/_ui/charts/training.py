@@ -17,7 +17,7 @@ LOG_FLOOR = 1e-30
 
 def losses(lines: Mapping[str, Points], log: bool, num_steps: int, alt_text: str) -> None:
     """Losses of runs against the step: the first is the one that is spoken of, thick."""
-    curves(lines, _("step"), _("loss") if not log else _("loss (log)"), log, alt_text, height=140, last=num_steps)
+    curves(lines, _("step"), _("loss") if not log else _("loss (log)"), log, alt_text, height=125, last=num_steps)
 
 
 def curves(
@@ -26,8 +26,9 @@ def curves(
 ) -> None:  # fmt: skip
     """Named lines, each with its own colour and dashes. What an axis cannot show is left out."""
     rows: list[dict[str, Any]] = []
+    end = math.inf if last is None else last
     for name, points in lines.items():
-        kept = [(x, y) for x, y in points if math.isfinite(y) and (not log or y > LOG_FLOOR)]
+        kept = [(x, y) for x, y in points if math.isfinite(y) and x <= end and (not log or y > LOG_FLOOR)]
         rows += [{"x": float(x), "y": float(y), "series": name, "end": ""} for x, y in kept]
         if kept:
             rows[-1]["end"] = name
@@ -46,7 +47,7 @@ def _draw_curves(
     )  # fmt: skip
     y_scale = alt.Scale(type="log", nice=False, padding=6) if log else alt.Scale(zero=False)
     axis = alt.Axis(format=".0e", tickCount=5) if log else alt.Axis(tickCount=5)
-    columns = 5 if height > 130 else 1
+    columns = 6 if height > 90 else 1
     shown = (
         alt.Legend(title=None, orient="top", columns=columns, labelLimit=300, symbolType="stroke", symbolSize=300)
         if legend and len(names) > 1
@@ -62,7 +63,7 @@ def _draw_curves(
         tooltip=[alt.Tooltip("series:N", title=_("run")), alt.Tooltip("x:Q", title=x_title),
                  alt.Tooltip("y:Q", title=y_title, format=".6g")],
     )  # fmt: skip
-    lines = base.mark_line(strokeWidth=2, clip=True)
+    lines = base.mark_line(strokeWidth=2)
     points = base.transform_filter("datum.end != ''").mark_point(filled=True, size=40)
     return alt.layer(lines, points).properties(height=height)
 

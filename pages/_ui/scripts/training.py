@@ -11,12 +11,20 @@ def _settings(config: TrainConfig) -> str:
 
 def run(config: TrainConfig) -> str:
     """The run's records, and its claims."""
-    return f"""from core.training import TrainConfig, train
-from core.training.predict import compare_initial_loss, compare_step_flops
+    return f"""from core.training import TrainConfig, Trainer
+from core.training import advance_counted, compare_initial_loss, compare_step_flops, compare_step_memory
 
 config = TrainConfig({_settings(config)})
-records = list(train(config))
-for name, one in (("loss", compare_initial_loss(config, records[0])), ("FLOPs", compare_step_flops(config))):
+trainer = Trainer(config)
+records = [trainer.advance()]
+claims = [compare_initial_loss(config, records[0])]
+if not trainer.finished:
+    record, counted = advance_counted(trainer)
+    records.append(record)
+    claims += [compare_step_flops(config, counted.flops), compare_step_memory(config, counted.live_bytes)]
+while not trainer.finished:
+    records.append(trainer.advance())
+for one in claims:
     print(one.prediction.quantity, "| predicted", one.prediction.text, "| measured", one.measurement.text)
 for record in records[:: max(1, len(records) // 10)]:
     print(f"step {{record.step}}: loss {{record.loss:.4g}}, lr {{record.lr:g}}, {{record.step_seconds:.2e}} s")
@@ -62,6 +70,31 @@ def repeat(config: TrainConfig, change: str) -> str:
 twice = repeat_run(TrainConfig({_settings(config)}), {change!r})
 differ = sum(one.hex() != other.hex() for one, other in zip(twice.first, twice.second))
 print("steps that differ", differ, "| first", twice.first_difference, "| largest", twice.largest_difference)
+"""
+
+
+def accumulation(config: TrainConfig, parts: int) -> str:
+    """One batch at once and in parts; negative parts are not divided by."""
+    return f"""from core.training import TrainConfig, accumulate
+
+both = accumulate(TrainConfig({_settings(config)}), {abs(parts)}, divide={parts > 0})
+print("loss", both.loss, "in parts", both.parts_loss)
+print("gradient norm", both.norm, "in parts", both.parts_norm)
+for one in both.layers:
+    print(f"{{one.layer}}: largest difference {{one.largest_difference:.3g}}, {{one.share_equal:.0%}} equal to the bit")
+"""
+
+
+def clipping(config: TrainConfig, limit: float) -> str:
+    """A short run with its gradients clipped, beside the same run without."""
+    return f"""from core.training import TrainConfig, clipping
+
+run = clipping(TrainConfig({_settings(config)}), {limit!r})
+print("steps clipped", run.num_clipped, "of", len(run.steps))
+for one in run.steps[:: max(1, len(run.steps) // 10)]:
+    print(f"step {{one.step}}: norm {{one.norm:.4g}} -> {{one.clipped_norm:.4g}}, cosine {{one.cosine:.6f}}")
+print("numbers in which torch's clip_grad_norm_ differs", sum(one.differing for one in run.steps))
+print("last loss clipped", run.steps[-1].loss, "not clipped", run.losses_unclipped[-1])
 """
 
 
