@@ -48,7 +48,8 @@ def predict_activations(step: StepMemory) -> Prediction:
 def compare_step(config: StepConfig, measured: StepMemory | None = None) -> StepComparison:
     """The config predicted beside it measured (now, unless a measurement is given).
 
-    Where they differ, the parts are the categories that do, at the moment of the measured peak.
+    Where they differ, the parts are the categories that do, at the moment of the measured peak. On a GPU the measured
+    peak is all that is taken of the device, and the parts are also what its allocator and its context add.
 
     >>> from core.models import TransformerConfig
     >>> tiny = TransformerConfig("tiny", num_layers=2, d_model=16, num_heads=2, d_ff=32, vocab_size=50)
@@ -65,7 +66,11 @@ def compare_step(config: StepConfig, measured: StepMemory | None = None) -> Step
     if predicted.peak_bytes != twin.highest_bytes:
         gap = twin.highest_bytes - predicted.peak_bytes
         parts = (*parts, Term(_("another moment"), gap, predicted.peak_moment))
-    peak = _comparison(predict_peak(predicted), measured.peak_bytes, measured.conditions, parts)
+    value = measured.peak_bytes
+    if measured.allocator_terms:  # the first are the tensors themselves: what the meter did not see is unexplained
+        value = sum(int(term.value) for term in measured.allocator_terms)
+        parts = (*parts, *measured.allocator_terms[1:])
+    peak = _comparison(predict_peak(predicted), value, measured.conditions, parts)
     prediction = predict_activations(predicted)
     difference = measured.activation_bytes - predicted.activation_bytes
     kept = (Term(NAMES[result.ACTIVATION], difference),) if difference else ()

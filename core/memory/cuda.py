@@ -19,14 +19,14 @@ from core.words import _
 def measure_on_cuda(config: StepConfig, device: str) -> StepMemory:
     """Two steps as they are, whose second's peak the allocator tells, then two under the meter for the timeline.
 
-    ``allocator_terms`` adds up to what the process takes of the device at the peak: what tensors ask for, blocks
-    rounded up to 512 B, memory reserved and not in use (fragmentation, cuBLAS's workspace aside), and the context.
-    The meter makes autograd add gradients into new tensors, so the allocator's own peak may be lower than the
-    timeline's. Raises ValueError where there is no such device, or the step does not fit its free memory.
+    ``allocator_terms`` adds up to what is taken of the device at the peak: what tensors ask for, cuBLAS's workspace,
+    blocks rounded up to 512 B, memory reserved and not in use (fragmentation), and the context. The meter makes
+    autograd add gradients into new tensors, so the allocator's own peak may be lower than the timeline's. Raises
+    ValueError where there is no such device, or the step does not fit its free memory.
     """
     if not device.startswith("cuda") or not torch.cuda.is_available():
         raise ValueError(_("there is no device {device} here").format(device=device[:40]))
-    where = torch.device(device)
+    where = _torch_device(device)
     free, total = torch.cuda.mem_get_info(where)
     asked = predict_step(config).peak_bytes
     if asked > free:
@@ -52,6 +52,10 @@ def measure_on_cuda(config: StepConfig, device: str) -> StepMemory:
     )
 
 
+def _torch_device(name: str) -> torch.device:
+    return torch.device(name)
+
+
 def _made(
     config: StepConfig, where: torch.device
 ) -> tuple[subjects.Subject, list[torch.optim.Optimizer], torch.Tensor, torch.Tensor]:
@@ -66,8 +70,8 @@ def _allocator_terms(config: StepConfig, where: torch.device, total: int) -> tup
     for _step in range(2):
         torch.cuda.synchronize(where)
         torch.cuda.reset_peak_memory_stats(where)
-        for _micro_batch in range(config.accumulation_steps):
-            with torch.autocast("cuda", torch.bfloat16, enabled=config.precision == "autocast"):
+        for _micro_batch in range(min(2, config.accumulation_steps)):  # all after the first are alike
+            with torch.autocast(where.type, torch.bfloat16, enabled=config.precision == "autocast"):
                 loss = subject.loss(tokens, labels)
             loss.backward()  # type: ignore[no-untyped-call]
             del loss
@@ -79,13 +83,21 @@ def _allocator_terms(config: StepConfig, where: torch.device, total: int) -> tup
     requested, allocated, reserved = (
         int(stats[f"{name}_bytes.all.peak"]) for name in ("requested", "allocated", "reserved")
     )
-    now_free = torch.cuda.mem_get_info(where)[0]
-    context = total - now_free - int(stats["reserved_bytes.all.current"])
+    context = total - torch.cuda.mem_get_info(where)[0] - int(stats["reserved_bytes.all.current"])
+    workspace = _workspace_bytes(where)
     del subject, trainers, tokens, labels
     torch.cuda.empty_cache()
     return (
-        Term(_("tensors"), requested, _("what they ask for at the peak")),
+        Term(_("tensors"), requested - workspace, _("what they ask for at the peak")),
+        Term(_("cuBLAS's workspace"), workspace, _("made with the first matrix product, and kept")),
         Term(_("rounding"), allocated - requested, _("blocks are multiples of 512 B")),
         Term(_("fragmentation"), reserved - allocated, _("reserved and not in use at the peak")),
         Term(_("context"), context, _("CUDA, its kernels, and whatever else is on the device")),
     )
+
+
+def _workspace_bytes(where: torch.device) -> int:
+    """What cuBLAS holds in the allocator: it is let go of, and made again with the next product."""
+    before = int(torch.cuda.memory_stats(where)["requested_bytes.all.current"])
+    torch._C._cuda_clearCublasWorkspaces()
+    return before - int(torch.cuda.memory_stats(where)["requested_bytes.all.current"])

@@ -32,7 +32,7 @@ from pages._ui.memory_view import STAGE_NAMES
 from pages._ui.scripts import optimizer_memory as scripts
 
 PROCESSES = 2
-VIEWS = {"predicted": _("on those devices"), "here": _("on two processes here")}
+VIEWS = {"predicted": _("of those devices"), "here": _("of two processes here")}
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,14 @@ def _states(run: ShardingRun) -> tuple[Prediction, Comparison]:
 
 def asked() -> AskedSharding:
     """The controls, the button that runs every stage on two processes, and what came of it."""
-    one = memory_view.controls(devices_always=True)
+    one = memory_view.controls(of_devices=True)
     config = one.config
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        view = inputs.choice(
-            _("What it holds"), "mem_view", list(VIEWS), VIEWS.__getitem__, label_visibility="collapsed"
-        )
-        if view == "predicted":
-            return AskedSharding(config, one.devices)
-        cases = measurable_cases(config, PROCESSES)
+    with one.row:
+        view = inputs.choice(_("What one holds"), "mem_view", list(VIEWS), VIEWS.__getitem__)
+    if view == "predicted":
+        return AskedSharding(config, one.devices)
+    cases = measurable_cases(config, PROCESSES)
+    with st.container(horizontal=True, vertical_alignment="center"):
         runs: Any = jobs_view.button_and_progress("mem_sharded", _("Measure"), measure_shardings, cases, PROCESSES)
         st.markdown(_small_in_words(config, cases[0].config))
     if runs is not None and tuple(run.case for run in runs) != cases:

@@ -79,8 +79,11 @@ def step_config() -> StepConfig:
     return controls().config
 
 
-def controls(*, devices_always: bool = False) -> Controls:
-    """The controls of a training step. Raises ValueError for what cannot be one."""
+def controls(*, of_devices: bool = False) -> Controls:
+    """The controls of a training step. Raises ValueError for what cannot be one.
+
+    ``of_devices``: the section is about several devices, so their number is always asked; presets make room for it.
+    """
     fields: dict[str, Any] = {}
     with st.container(horizontal=True, vertical_alignment="top"):
         name = memory_models.choose()
@@ -103,9 +106,10 @@ def controls(*, devices_always: bool = False) -> Controls:
         fields["accumulation_steps"] = inputs.whole_number(_("Micro-batches"), "mem_micro", 1, 1, most, width=110)
         stage = inputs.select(_("Sharding"), "mem_stage", list(STAGE_NAMES), STAGE_NAMES.__getitem__)
         devices = 1
-        if stage != NOT_SHARDED or devices_always:
+        if stage != NOT_SHARDED or of_devices:
             devices = inputs.whole_number(_("Devices"), "mem_devices", 8, 1, MAX_DEVICES, width=90)
-        inputs.presets(STEPS)
+        if not of_devices:
+            inputs.presets(STEPS)
     model = memory_models.of(name)
     if isinstance(model, memory_models.Foreign):
         _one_device(stage)

@@ -60,7 +60,7 @@ def timeline(step: StepMemory, measured: StepMemory | None) -> None:
     early = peak < len(moments) / 4
     rows.append({"peak_at": peak, "peak": step.peak_bytes / divide, "label": text, "early": early})
     rows += _phases(moments)
-    show(_draw_timeline, rows, unit, alt_text=text, high=1.3 * highest / divide, last=len(moments) - 0.5)
+    show(_draw_timeline, rows, unit, alt_text=text, high=1.5 * highest / divide, last=len(moments) - 0.5)
 
 
 def _hover(index: int, moment: Moment, before: Moment | None, name: str) -> dict[str, Any]:
