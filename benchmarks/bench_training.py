@@ -20,7 +20,17 @@ import torch
 from torch.nn import functional
 
 from core.models import TransformerLM
-from core.training import TrainConfig, Trainer, corpus_tokens, get_batch, inspect_checkpoint, open_tokens
+from core.training import (
+    TrainConfig,
+    Trainer,
+    bpe_is_available,
+    bytes_per_token,
+    corpus_tokens,
+    get_batch,
+    inspect_checkpoint,
+    open_tokens,
+    tokens_of,
+)
 from core.training.models import build_model
 
 Row = tuple[str, float, str, float | str | None]
@@ -137,6 +147,29 @@ def checkpoint_rows(folder: Path) -> list[Row]:
     ]
 
 
+def vocabulary_rows(folder: Path) -> list[Row]:
+    """A BPE of the standard library, learned and applied; nothing where tokenizers is not installed."""
+    if not bpe_is_available():
+        return []
+    place = folder / "texts"
+    before = os.environ.get("NAPKIN_CACHE_DIR")
+    os.environ["NAPKIN_CACHE_DIR"] = str(place)
+    try:
+        size = corpus_tokens().size
+        start = time.perf_counter()
+        tokens_of("stdlib", 1024)
+        seconds = time.perf_counter() - start
+        length = bytes_per_token("stdlib", 1024)
+    finally:
+        os.environ.pop("NAPKIN_CACHE_DIR")
+        if before is not None:
+            os.environ["NAPKIN_CACHE_DIR"] = before
+    return [
+        (f"a vocabulary of 1,024 learned and {size / 1e6:.1f} MB turned into its tokens", seconds, "s", None),
+        ("bytes that one of its tokens stands for", length or 0.0, "B", None),
+    ]
+
+
 def large_file_rows(folder: Path) -> list[Row]:
     """Batches all over a sparse file of 4 GB: what the process holds more after 2,000 of them."""
     path = folder / "large.bin"
@@ -183,7 +216,7 @@ def main() -> list[Row]:
     cost = 1e6 * (statistics.quantiles(short["ours"], n=10)[0]) - fastest
     rows.append(("that a step", cost, "µs", None))
     with tempfile.TemporaryDirectory() as folder:
-        return rows + checkpoint_rows(Path(folder)) + large_file_rows(Path(folder))
+        return rows + checkpoint_rows(Path(folder)) + vocabulary_rows(Path(folder)) + large_file_rows(Path(folder))
 
 
 if __name__ == "__main__":

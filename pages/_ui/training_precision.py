@@ -112,7 +112,7 @@ def precision_results(asked: Compared) -> None:
     log = asked.config.task == "regression"
     with left:
         title = _("loss (log)") if log else _("loss")
-        training_charts.curves(lines, _("step"), title, log, _("losses in each precision"), height=170)
+        training_charts.curves(lines, _("step"), title, log, _("losses in each precision"), height=112)
     rows = [
         (
             one.precision,

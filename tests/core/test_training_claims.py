@@ -166,6 +166,9 @@ def test_sweeps():
     sizes = training.sweep(config, "batch_size", (2, 4, 16))
     assert [len(one.losses) for one in sizes] == [120, 60, 15]
     assert {len(one.losses) * one.tokens_per_step for one in sizes} == {240}
+    assert sizes[0].loss_after(15) == pytest.approx(np.mean(sizes[0].losses[13:15]))
+    assert sizes[0].loss_after(120) == sizes[0].final_loss
+    assert sizes[1].tokens_per_sec == pytest.approx(240 / sizes[1].seconds)
     diverged = training.sweep(TrainConfig(num_steps=60), "lr", (0.1,))[0]
     assert diverged.final_loss == math.inf
     for bad in (("dim", (1,)), ("lr", ()), ("lr", (-1.0,)), ("batch_size", (1.5,)), ("lr", (0.1,) * 50)):

@@ -51,9 +51,13 @@ def close(records, config):
 
 
 def test_two_processes_are_one_and_send_what_was_predicted():
-    run = training.train_on_processes(TEXT, 2, "ddp")
+    config = TEXT.replace(num_steps=50)
+    run = training.train_on_processes(config, 2, "ddp", until=6, alone=True)
     close(run.records, TEXT)
+    assert [one.loss for one in run.alone] == [one.loss for one in training.train(TEXT)]
+    assert 0 <= run.largest_difference < 1e-4
     assert run.step_seconds > 0
+    assert run.alone_seconds > 0
     comparison = training.compare_communication(run)
     assert comparison.prediction.value == 4 * TEXT.num_params
     if run.sent_bytes is None:

@@ -285,12 +285,12 @@ def test_a_text_of_one_s_own_is_trained_on_and_resumed():
     press(app, "train_pause")
     info = settle(app)
     assert info.config.corpus == training.text_name(own)
-    assert "own text" in text_of(app)
     data.corpus_path(info.config.corpus).unlink()  # out of the cache: the run has its own
     press(app, "train_resume")
     press(app, "train_reset")
     press(app, "train_step")
     info = settle(app)
+    assert "own text" in text_of(app)
     expected = next(training.train(info.config, data=np.frombuffer(own.encode(), dtype=np.uint8)))
     assert info.last.loss == expected.loss
 
