@@ -6,7 +6,10 @@ steps of Hugging Face's modules were known to take), then the largest errors and
 
 from __future__ import annotations
 
+import json
+import pickle
 import statistics
+import subprocess
 import sys
 import time
 import warnings
@@ -50,6 +53,35 @@ CONFIGS: list[tuple[StepConfig, Known]] = [
 ]
 
 
+ALONE = [
+    ("GPT-2 124M", StepConfig("gpt2", batch_size=4), 5.0),
+    ("Llama 2 7B", StepConfig("llama2-7b", seq_len=2048, precision="bf16"), 20.0),
+    ("Llama 2 7B, Hugging Face's", StepConfig("llama2-7b", HF, seq_len=2048, precision="bf16"), 20.0),
+]
+_ALONE = """
+import json, pickle, resource, sys, time, warnings
+warnings.simplefilter("ignore")
+from core.memory import measure_step, predict_step
+import torch
+config = pickle.load(sys.stdin.buffer)
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+before, start = peak(), time.perf_counter()
+measure_step(config)
+print(json.dumps([time.perf_counter() - start, before, peak()]))
+"""
+
+
+def alone(name: str, config: StepConfig, most_seconds: float) -> list[Row]:
+    """A measurement in a process of its own: its time, the process's largest memory, and what of it torch alone is."""
+    done = subprocess.run([sys.executable, "-c", _ALONE], input=pickle.dumps(config), capture_output=True, check=True)
+    seconds, torch_alone, most = json.loads(done.stdout.splitlines()[-1])
+    return [
+        (f"{name} measured alone", seconds, "s", most_seconds),
+        (f"{name} measured alone: host memory", most / 1e9, "GB", 1.0),
+        (f"{name} measured alone: torch imported, nothing run", torch_alone / 1e9, "GB", ""),
+    ]
+
+
 def text(config: StepConfig) -> str:
     """The config in a few words."""
     parts = [config.model.name, f"B{config.batch_size} T{config.seq_len}", config.attention, config.precision]
@@ -77,16 +109,18 @@ def main() -> list[Row]:
         end="",
     )
     print(f" known | moment |\n|{' --- |' * 10}")
-    off_activations, off_peak, off_known, seconds, milliseconds = [], [], [], [], []
+    off_activations, off_peak, off_known, seconds, milliseconds, again = [], [], [], [], [], []
     cruncher = predict_cruncher_step(2, 4, 2, "adamw", "for-loop"), measure_cruncher_step(2, 4, 2, "adamw", "for-loop")
     print(line("Cruncher B2 D4 L2 fp32, torch's AdamW", *cruncher, (76, 812)))
     for config, known in CONFIGS:
-        predict_step.cache_clear()
         start = time.perf_counter()
         predicted = predict_step(config)
         middle = time.perf_counter()
+        predict_step(config.change(batch_size=config.batch_size + 1))
+        again.append((time.perf_counter() - middle) * 1e3)
+        middle_again = time.perf_counter()
         measured = measure_step(config)
-        seconds.append(time.perf_counter() - middle)
+        seconds.append(time.perf_counter() - middle_again)
         milliseconds.append((middle - start) * 1e3)
         off_activations.append(abs(predicted.activation_bytes - measured.activation_bytes))
         off_peak.append(abs(predicted.peak_bytes / measured.peak_bytes - 1) * 100)
@@ -98,10 +132,13 @@ def main() -> list[Row]:
         ("largest error of the activations", max(off_activations), "B", 8.0),
         ("largest error of the peak", max(off_peak), "%", 0.5),
         ("largest distance of a measurement from the known value", max(off_known), "B", 8.0),
-        ("a prediction, median", statistics.median(milliseconds), "ms", 5.0),
-        ("a prediction, longest", max(milliseconds), "ms", ""),
+        ("a model's first prediction, median", statistics.median(milliseconds), "ms", 5.0),
+        ("a model's first prediction, longest", max(milliseconds), "ms", ""),
+        ("the same with another batch, median", statistics.median(again), "ms", 5.0),
+        ("the same with another batch, longest", max(again), "ms", 5.0),
         ("a measurement, median", statistics.median(seconds), "s", ""),
         ("a measurement, longest", max(seconds), "s", 20.0),
+        *(row for name, config, target in ALONE for row in alone(name, config, target)),
     ]
 
 

@@ -56,6 +56,7 @@ def test_what_fits_and_the_assignment_s_exercise(visit):
     expect(student.predicted).to_have_text("0 sequences")
     expect(student.page.get_by_text("Does not fit")).to_be_visible()
     student.section("GPT-2 XL")
+    student.settle()
     expect(student.predicted).to_have_text("5 sequences")
     expect(student.page.get_by_text("5,115 days")).to_be_visible()
     student.turn("Checkpoint every block", on=True)
@@ -72,7 +73,39 @@ def test_dealt_out_to_devices_and_the_lecture_s_cruncher(visit):
     expect(student.predicted).not_to_have_text(before)
     student.settle()
     assert excess(student) <= 0
+    student.control("mem_view").get_by_text("of two processes here").click()
+    expect(student.page.get_by_text("GPT-2 small does not fit twice here")).to_be_visible()
+    student.start_measuring()
+    student.button("Cancel").click()
+    expect(student.page.get_by_text("Cancelled. Nothing was kept.")).to_be_visible()
+    student.measure()
+    expect(student.measured).to_have_text(student.predicted.inner_text())
+    expect(student.page.get_by_text("no reduce-scatter in gloo").first).to_be_visible()
+    assert excess(student) <= 0
     student.section("Cruncher")
+    student.settle()
     expect(student.predicted).to_have_text("496 B")
     expect(student.measured).to_have_text("544 B")
+    student.expect_whole()
+
+
+def test_a_config_json_of_one_s_own(visit):
+    student = visit("optimizer_memory", mem_model="your own config.json")
+    student.control("mem_file").get_by_role("button").first.click()
+    field = student.control("mem_config").locator("textarea")
+    shape = '{"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": %d, "vocab_size": 50257}'
+    field.fill(shape % 7)
+    field.press("Control+Enter")
+    expect(student.page.get_by_text("d_model must be a multiple of num_heads")).to_be_visible()
+    expect(field).to_have_value(shape % 7)
+    field.fill(shape % 12)
+    field.press("Control+Enter")
+    expect(student.predicted).to_have_text("6.41 GB")
+    student.page.keyboard.press("Escape")
+    student.control("mem_house").get_by_text("Hugging Face").click()
+    expect(student.predicted).to_have_text("8.22 GB")
+    student.settle()
+    assert excess(student) <= 40  # a row more than a listed model has
+    student.section("Rules")
+    expect(student.page.get_by_text("gpt2: 124 M parameters")).to_be_visible()
     student.expect_whole()

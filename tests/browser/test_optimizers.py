@@ -19,6 +19,12 @@ def test_a_race_step_by_step_until_sgd_diverges(visit):
     student = visit("optimizers")
     expect(student.ratio).to_have_text("1.00×")
     assert excess(student) <= 0
+    chart = student.page.get_by_test_id("stVegaLiteChart").first
+    replay, whole = chart.locator(".vega-bind input[type=range]"), chart.screenshot()
+    replay.fill("3")
+    student.settle()
+    assert chart.screenshot() != whole  # drawn anew by the browser: the page still shows step 200
+    expect(student.page.locator(".np-predicted .np-label")).to_contain_text("loss after 200 steps")
     student.set_number("opt_condition", 10)
     student.set_number("opt_lr", 0.2)  # exactly where SGD begins to diverge: it swings for ever
     expect(student.page.get_by_text("SGD diverges from lr = 0.200 on")).to_be_visible()

@@ -1,5 +1,7 @@
 """Optimizers: each control's effect, the lecture's values, and what diverges."""
 
+import json
+
 import pytest
 
 from core import optimizers
@@ -53,6 +55,15 @@ def test_a_race_is_stepped_through():
     press(app, "np_on_optimizers_race_step")
     assert ends(app)["SGD"] == optimizers.trajectory("quadratic", "sgd", 0.05, steps=1, condition=25.0).points[1]
     assert max(row["step"] for row in rows(app, 1)) == 1
+
+
+def test_a_race_is_replayed_in_the_browser():
+    app = at_section("surface", optimizers_race_step=60)
+    spec = json.loads(app.get("vega_lite_chart")[0].proto.spec)
+    frame = next(one for one in spec["params"] if one["name"] == "frame")
+    assert frame["value"] == frame["bind"]["max"] == 200
+    assert {row["end"] for row in rows(app, 0) if row.get("end") is not None} == {60}
+    assert {row["step"] for row in rows(app, 0) if row.get("optimizer") == "Adam"} == set(range(61))
 
 
 def test_the_one_predicted_always_runs():

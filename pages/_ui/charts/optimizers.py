@@ -34,7 +34,7 @@ def _looks(names: Sequence[str], legend: Any) -> dict[str, Any]:
 
 
 def surface(where: Surface, condition: float, went: Mapping[str, Trajectory], step: int) -> None:
-    """The surface's contour lines, and on it where each optimizer has been."""
+    """The surface's contour lines, and on it where each optimizer has been; replayed by a slider in the browser."""
     rows: list[dict[str, Any]] = [
         {"cx": one.x, "cy": one.y, "cx2": one.x2, "cy2": one.y2, "level": one.level}
         for one in contours(where.name, condition)
@@ -43,17 +43,26 @@ def surface(where: Surface, condition: float, went: Mapping[str, Trajectory], st
     for name, one in went.items():
         last = min(step, one.num_steps)
         rows += [
-            {"optimizer": name, "step": number, "x": x, "y": y, "loss": one.losses[number], "last": number == last}
+            {
+                "optimizer": name,
+                "step": number,
+                "x": x,
+                "y": y,
+                "loss": one.losses[number],
+                "last": number == last,
+                "end": last,
+            }
             for number, (x, y) in enumerate(one.points[: last + 1])
         ]
     ends = [(name, one.points[min(step, one.num_steps)]) for name, one in went.items()]
     words = "; ".join(f"{name}: ({x:.3g}, {y:.3g})" for name, (x, y) in ends)
     alt_text = _("where each optimizer is on {formula}: {words}").format(formula=where.formula, words=words)
-    show(_draw_surface, rows, where.x_range, where.y_range, where.formula, tuple(went), alt_text=alt_text)
+    most = max(one.num_steps for one in went.values())
+    show(_draw_surface, rows, where.x_range, where.y_range, where.formula, tuple(went), most, alt_text=alt_text)
 
 
 def _draw_surface(
-    x_range: tuple[float, float], y_range: tuple[float, float], formula: str, names: tuple[str, ...]
+    x_range: tuple[float, float], y_range: tuple[float, float], formula: str, names: tuple[str, ...], steps: int
 ) -> Any:
     import altair as alt
 
@@ -70,18 +79,21 @@ def _draw_surface(
     minima = canvas().transform_filter("isValid(datum.mx)").mark_text(text="★", fontSize=17, color=INK)
     minima = minima.encode(x=at(alt.X, "mx", title, x_range), y=at(alt.Y, "my", "y", y_range))
     look = _looks(names, alt.Legend(title=None, orient="right", symbolOpacity=1, rowPadding=0))
+    # Vega-Lite's timer works in charts without layers alone; a slider replays in the browser, without a rerun
+    replay = alt.binding_range(min=0, max=steps, step=1, name=_("Replay, in the browser: "))
+    frame = alt.param(name="frame", value=steps, bind=replay)
     base = (
         canvas()
-        .transform_filter("isValid(datum.step)")
+        .transform_filter("isValid(datum.step) && datum.step <= frame")
         .encode(x=at(alt.X, "x", title, x_range), y=at(alt.Y, "y", "y", y_range))
     )
     paths = base.mark_line(clip=True, strokeWidth=1.5, opacity=0.8).encode(color=look["color"], order="step:Q")
     tip = ["optimizer:N", "step:Q", alt.Tooltip("x:Q", format=".4g"), alt.Tooltip("y:Q", format=".4g"),
            alt.Tooltip("loss:Q", format=".4g")]  # fmt: skip
     points = base.mark_point(clip=True, filled=True, opacity=1).encode(
-        **look, tooltip=tip, size=alt.condition(alt.datum.last, alt.value(110), alt.value(14))
+        **look, tooltip=tip, size=alt.condition("datum.step == min(frame, datum.end)", alt.value(110), alt.value(14))
     )
-    return alt.layer(lines, minima, paths, points).properties(height=124, padding=PADDING)
+    return alt.layer(lines, minima, paths, points).add_params(frame).properties(height=94, padding=PADDING)
 
 
 def losses(where: Surface, went: Mapping[str, Trajectory], step: int) -> None:
