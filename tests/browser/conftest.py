@@ -1,4 +1,4 @@
-"""One server and one browser for all browser tests; for each test a fresh browser context, as of a new visitor."""
+"""One server and one browser for all browser tests; each test begins as a new visitor."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, ViewportSize, expect, sync_playwright
 
 from tests.browser import chromium
 from tests.browser.student import Student
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60.0
+HEALTH = "/_stcore/health"
 TIMEOUT_MS = 30_000  # generous: a condition is waited for as long as a busy machine may need
+SCREEN = ViewportSize(width=1280, height=720)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def running_app(log: Path) -> Iterator[Server]:
     server = Server(f"http://localhost:{port}", log, process)
     try:
         deadline = time.monotonic() + START_SECONDS
-        while not _answers(f"{server.url}/_stcore/health"):
+        while not _answers(f"{server.url}{HEALTH}"):
             assert process.poll() is None, f"the app ended at its start:\n{log.read_text(errors='replace')}"
             assert time.monotonic() < deadline, f"the app did not start:\n{log.read_text(errors='replace')}"
             time.sleep(0.05)
@@ -94,23 +96,70 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
+class Tab:
+    """A browser tab that visitors use one after another: in a new one Chromium would load and compile the app anew."""
+
+    def __init__(self, browser: Browser, url: str) -> None:
+        self._browser, self._url = browser, url
+        self._page: Page | None = None
+
+    def page(self) -> Page:
+        """The tab as a new visitor finds it: nothing stored, nothing shown."""
+        if self._page is None:
+            self._page = new_context(self._browser).new_page()
+        return self._page
+
+    def forget(self) -> None:
+        """Leave the app and remove all traces. What cannot be brought in order is thrown away."""
+        if self._page is None:
+            return
+        try:
+            self._page.mouse.move(0, 0)
+            self._page.goto(f"{self._url}{HEALTH}")  # of the same origin, whose storage it can clear
+            self._page.evaluate("localStorage.clear(); sessionStorage.clear()")
+            self._page.context.clear_cookies()
+        except Error:
+            self._page.context.close()
+            self._page = None
+
+
+def new_context(browser: Browser, **settings: Any) -> BrowserContext:
+    context = browser.new_context(**{"viewport": SCREEN, "reduced_motion": "reduce", **settings})
+    context.set_default_timeout(TIMEOUT_MS)
+    return context
+
+
+@pytest.fixture(scope="package")
+def tab(browser: Browser, server: Server) -> Tab:
+    return Tab(browser, server.url)
+
+
 @pytest.fixture
-def visit(browser: Browser, server: Server, request: pytest.FixtureRequest) -> Iterator[Callable[..., Student]]:
-    """``visit("flops_mfu", b=64)``: a new visitor opens that address. No test may leave a traceback in the log."""
-    contexts = []
+def visit(
+    browser: Browser, server: Server, tab: Tab, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Student]]:
+    """``visit("flops_mfu", b=64)``: a new visitor opens that address. No test may leave a traceback in the log.
+
+    Whoever comes second, or with a ``context`` of their own, gets a browser context of their own.
+    """
+    students: list[Student] = []
     before = server.log.stat().st_size
 
-    def new(page: str = "", *, context: dict[str, Any] | None = None, wait: bool = True, **values: Any) -> Student:
-        settings = {"viewport": {"width": 1280, "height": 720}, "reduced_motion": "reduce", **(context or {})}
-        contexts.append(browser.new_context(**settings))
-        contexts[-1].set_default_timeout(TIMEOUT_MS)
-        student = Student(contexts[-1].new_page(), server.url)
-        student.open(page, wait=wait, **values)
-        return student
+    def new(
+        page: str = "", *, context: dict[str, Any] | None = None, screen: ViewportSize = SCREEN, **values: Any
+    ) -> Student:
+        own = context is not None or students
+        students.append(Student(new_context(browser, **(context or {})).new_page() if own else tab.page(), server.url))
+        students[-1].page.set_viewport_size(screen)
+        students[-1].open(page, **values)
+        return students[-1]
 
     yield new
-    for context in contexts:
-        context.close()
+    for student in students:
+        student.leave()
+        if student.page is not tab.page():
+            student.page.context.close()
+    tab.forget()
     assert server.process.poll() is None, f"the app ended with {server.process.returncode}"
     if not request.node.get_closest_marker("xfail"):
         assert not server.tracebacks(before), server.tracebacks(before)

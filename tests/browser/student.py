@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -46,10 +47,19 @@ class Student:
         self.page, self.url = page, url
         self.requests: list[str] = []
         self.errors: list[str] = []
-        page.on("request", lambda request: self.requests.append(request.url))
-        page.on("websocket", lambda socket: self.requests.append(socket.url))
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("console", self._listen)
+        self._listeners: dict[str, Callable[[Any], None]] = {
+            "request": lambda request: self.requests.append(request.url),
+            "websocket": lambda socket: self.requests.append(socket.url),
+            "pageerror": lambda error: self.errors.append(str(error)),
+            "console": self._listen,
+        }
+        for event, listener in self._listeners.items():
+            page.on(event, listener)
+
+    def leave(self) -> None:
+        """Hear no more of the tab, which somebody else may use after this."""
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
 
     def _listen(self, message: Any) -> None:
         where = urlsplit(message.location.get("url", "")).path

@@ -117,6 +117,7 @@ def test_where_a_transformer_s_flops_go(visit):
     expect(student.measured).to_have_text("875 GFLOP", timeout=120_000)
     expect(student.ratio).to_have_text("1.00×")
     student.section("Context length")
+    student.settle()  # for a moment both sections' figures are on the page
     choose(student, "model", "GPT-2 XL")
     student.set_number("context", 16384)
     expect(student.predicted).to_have_text("61.8 %")

@@ -32,6 +32,7 @@ def fits(student):
 
 def charts_end(student):
     """Where the last chart ends: a lesson may stand below it."""
+    student.settle()
     box = student.page.get_by_test_id("stVegaLiteChart").last.bounding_box()
     return box["y"] + box["height"]
 

@@ -1,4 +1,4 @@
-"""The address holds what is on screen: shared, copied, left with Back and found again; all that it loads is local."""
+"""The address holds what is on screen: shared, copied, left with Back and found again."""
 
 from __future__ import annotations
 
@@ -7,23 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.student import PAGES
-
 pytestmark = pytest.mark.browser
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_everything_comes_from_this_machine_and_no_section_breaks(visit, page):
-    student = visit(page)
-    for label in student.section_labels():
-        student.section(label)
-        student.settle()
-        student.expect_whole()
-    student.share_link()
-    student.open_menu()
-    hosts = {urlsplit(url).hostname for url in student.requests if not url.startswith(("data:", "blob:"))}
-    assert hosts <= {"localhost", "127.0.0.1"}, [url for url in student.requests if "//localhost" not in url]
-    assert not student.errors
 
 
 def test_a_shared_link_and_the_address_bar_show_the_same_page(visit):
