@@ -18,9 +18,9 @@ def open_page(page: str = "", **query: Any) -> AppTest:
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
     for key, value in query.items():
         app.query_params[key] = value
-    app.run()
     if page:
-        app.switch_page(f"pages/{page}.py").run()
+        app.switch_page(f"pages/{page}.py")
+    app.run()
     assert not app.exception, app.exception[0].message
     return app
 

@@ -12,6 +12,7 @@ from pages._ui import scripts
 from pages._ui.scripts import flops_mfu
 from tests.pages import script_cases
 from tests.pages.helpers import ROOT
+from tests.pages.programs import forked
 
 SCRIPTS = [module.name for module in pkgutil.iter_modules(scripts.__path__)]
 CASES = {
@@ -33,17 +34,43 @@ def test_every_script_is_tried(page):
     assert public == {name for where, name in CASES if where == page}
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    with forked(tmp_path_factory.mktemp("programs")) as started:
+        yield started
+
+
+def python(program):
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
+
+
 @pytest.mark.parametrize(("page", "name"), CASES)
-def test_a_script_runs_and_prints_what_its_card_shows(page, name):
+def test_a_script_runs_and_prints_what_its_card_shows(programs, page, name):
     arguments, expected = CASES[page, name]
     script = getattr(module_of(page), name)(*arguments)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    first = name == next(other for where, other in CASES if where == page)  # of each page, in a Python of its own
+    done = (python if first else programs.run)(script)
     assert done.returncode == 0, done.stderr
     for text in expected:
         assert text in done.stdout
 
 
-def test_an_unknown_peak_can_be_copied_too():
-    script = flops_mfu.budget(8, None, 1.0, 1.0)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert "unknown" in done.stdout
+def test_an_unknown_peak_can_be_copied_too(programs):
+    done = programs.run(flops_mfu.budget(8, None, 1.0, 1.0))
+    assert "unknown" in done.stdout, done.stderr
+
+
+def test_programs_run_as_python_runs_them(programs):
+    for program in (
+        "print(__name__, 'torch' in globals(), 'core' in __import__('sys').modules)",
+        "import atexit, sys; atexit.register(print, 'the end'); print(sys.argv, sys.path[0]); sys.exit(3)",
+        "import sys; sys.exit('a sentence')",
+        "def f(): raise ValueError('refused')\nf()",
+        "import os; os.kill(os.getpid(), 9)",
+        "import os; print(os.getcwd(), input())",
+    ):
+        real, fork = python(program), programs.run(program)
+        assert (fork.returncode, fork.stdout) == (real.returncode, real.stdout), program
+        assert fork.stderr.splitlines()[-1:] == real.stderr.splitlines()[-1:], program
+    with pytest.raises(AssertionError, match="torch._dynamo"):
+        programs.run("import torch\ntorch._dynamo.config")
