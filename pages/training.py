@@ -110,7 +110,7 @@ def schedule() -> None:
     training_charts.curves(line, _("step"), _("learning rate"), False, _("a rise, then half a cosine"), height=170)
 
 
-@frame.section(_("Which learning rate ends lowest?"), _("Sweep"), needs_torch=True)
+@frame.section(_("Which setting ends lowest?"), _("Sweep"), needs_torch=True)
 def sweep() -> None:
     one = training_rates.swept()
     prediction, comparison = training_rates.sweep_claim(one)

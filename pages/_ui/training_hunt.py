@@ -64,11 +64,11 @@ def hunt_evidence(evidence: Any) -> None:
         pair = [curve for curve in evidence.curves if curve.group == group]
         lines = {curve.label: list(enumerate(curve.losses)) for curve in pair}
         with column:
-            training_charts.curves(lines, _("step"), _("loss (log)"), True, group, height=85)
+            training_charts.curves(lines, _("step"), _("loss (log)"), True, group, height=85, narrow=True)
     left, right = st.columns(2)
     with left:
         lines = {curve.label: list(enumerate(curve.gradient_norms)) for curve in evidence.curves[:2]}
-        training_charts.curves(lines, _("step"), _("gradient norm (log)"), True, _("gradient norms"), height=75)
+        training_charts.curves(lines, _("step"), _("gradient norm (log)"), True, _("gradient norms"), height=70)
     with right:
         training_charts.counts(evidence.windows, evidence.expected)
 

@@ -124,11 +124,11 @@ def sweep_claim(one: Swept) -> tuple[Prediction, Comparison | None]:
 def sweep_results(one: Swept) -> None:
     """The loss at the end against the value, after the same tokens and, of batch sizes, after the same steps."""
     text, by_batch = one.config.task == "text", one.setting == "batch_size"
-    same_tokens = _("after the same tokens") if by_batch else _("loss at the end")
+    same_tokens = _("same tokens") if by_batch else _("loss at the end")
     lines = {same_tokens: [(point.value, point.final_loss) for point in one.points]}
     if by_batch:
         shortest = min(len(point.losses) for point in one.points)
-        lines[_("after the same {n:,} steps").format(n=shortest)] = [
+        lines[_("same {n:,} steps").format(n=shortest)] = [
             (point.value, point.loss_after(shortest)) for point in one.points
         ]
     title = _("{setting} (log)").format(setting=SWEPT[one.setting])
@@ -139,16 +139,15 @@ def sweep_results(one: Swept) -> None:
     rows = [_sweep_row(point, list(lines.values()), text, at) for at, point in enumerate(one.points)]
     best = min(range(len(rows)), key=lambda at: one.points[at].final_loss)
     with right:
-        speed = _("tokens/s") if text else _("rows/s")
-        tables.show([SWEPT[one.setting], *lines, speed], rows, _("the runs of the sweep"), dense=True, marked=best)
+        tables.show([SWEPT[one.setting], *lines, _("speed")], rows, _("the runs of the sweep"), dense=True, marked=best)
     gone = ", ".join(f"{point.value:g}" for point in one.points if point.final_loss == math.inf)
     if gone:
         st.caption(_("Diverged, so not on the chart: {values}.").format(values=gone))
     if by_batch:
         st.caption(
             _(
-                "A large batch gets more from a step, whose gradient is less noisy, and less from a token: of "
-                "the same tokens it makes fewer steps."
+                "As a rule a large batch gets more from a step, whose gradient is less noisy, and less from a token: "
+                "of the same tokens it makes fewer steps."
             )
         )
 

@@ -329,7 +329,7 @@ def test_batch_sizes_on_text_after_the_same_tokens_and_steps():
     press(app, "sweep_job_start")
     finish(app, "sweep_job")
     names = {row["series"] for row in rows(app)}
-    assert names == {"after the same tokens", "after the same 2 steps"}
+    assert names == {"same tokens", "same 2 steps"}
     assert {row["x"] for row in rows(app)} == {2, 4, 8, 16, 32, 64}
     assert "tokens/s" in text_of(app)
     choose(app, "sweep_task", "regression")

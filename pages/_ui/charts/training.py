@@ -22,9 +22,12 @@ def losses(lines: Mapping[str, Points], log: bool, num_steps: int, alt_text: str
 
 def curves(
     lines: Mapping[str, Points], x_title: str, y_title: str, log: bool, alt_text: str, *,
-    height: int = 200, last: float | None = None, log_x: bool = False, legend: bool = True,
+    height: int = 200, last: float | None = None, log_x: bool = False, narrow: bool = False,
 ) -> None:  # fmt: skip
-    """Named lines, each with its own colour and dashes. What an axis cannot show is left out."""
+    """Named lines, each with its own colour and dashes. What an axis cannot show is left out.
+
+    A ``narrow`` chart has its legend in one column.
+    """
     rows: list[dict[str, Any]] = []
     end = math.inf if last is None else last
     for name, points in lines.items():
@@ -34,11 +37,11 @@ def curves(
             rows[-1]["end"] = name
     high = last if last is not None else max((row["x"] for row in rows), default=1.0)
     names = tuple(lines)
-    show(_draw_curves, rows, names, x_title, y_title, log, log_x, height, legend, alt_text=alt_text, high=max(high, 1))
+    show(_draw_curves, rows, names, x_title, y_title, log, log_x, height, narrow, alt_text=alt_text, high=max(high, 1))
 
 
 def _draw_curves(
-    names: tuple[str, ...], x_title: str, y_title: str, log: bool, log_x: bool, height: int, legend: bool
+    names: tuple[str, ...], x_title: str, y_title: str, log: bool, log_x: bool, height: int, narrow: bool
 ) -> Any:
     import altair as alt
 
@@ -47,10 +50,10 @@ def _draw_curves(
     )  # fmt: skip
     y_scale = alt.Scale(type="log", nice=False, padding=6) if log else alt.Scale(zero=False)
     axis = alt.Axis(format=".0e", tickCount=5) if log else alt.Axis(tickCount=5)
-    columns = 6 if height > 90 else 1
+    columns = 1 if narrow else 6
     shown = (
         alt.Legend(title=None, orient="top", columns=columns, labelLimit=300, symbolType="stroke", symbolSize=300)
-        if legend and len(names) > 1
+        if len(names) > 1
         else None
     )
     base = canvas().encode(
