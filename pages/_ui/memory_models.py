@@ -44,39 +44,34 @@ def choose() -> str:
     return inputs.select(_("Model"), "mem_model", list(labels), labels.__getitem__)
 
 
-def of(name: str) -> Model:
-    """The model of that name, with the controls that it needs. Raises ValueError for what is none."""
-    return _own() if name == OWN else _file() if name == FILE else name
+def of(name: str, row: Any) -> Model:
+    """The model of that name; its own controls go behind a button in the row. Raises ValueError for what is none."""
+    if name not in (OWN, FILE):
+        return name
+    with row, st.popover(_("shape") if name == OWN else "config.json", key="mem_source"):
+        if name == OWN:
+            return _own()
+        source = inputs.pasted(
+            _("Paste a Hugging Face config.json of any causal language model"), "mem_config", MAX_FILE_BYTES,
+            ["json"], placeholder='{"model_type": "llama", "hidden_size": 4096, …}', height=260,
+        )  # fmt: skip
+    if not source.strip():
+        raise ValueError(_("Open “config.json” above and paste a model's file, or choose one."))
+    model = read(source)
+    st.caption(prose.plain(_in_words(model)))
+    return model
 
 
 def _own() -> TransformerConfig:
-    chosen: dict[str, Any] = {}
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        for field, (label, default, most) in OWN_FIELDS.items():
-            chosen[field] = inputs.whole_number(label, f"mem_{field}", default, 1, most, width=140)
-        gpt2 = inputs.switch(_("GPT-2 style"), "mem_gpt2")
-    style: dict[str, Any] = {
-        "learned_positions": 1024,
-        "gated_mlp": False,
-        "bias": True,
-        "norm_bias": True,
-        "tied_head": True,
+    chosen: dict[str, Any] = {
+        field: inputs.whole_number(label, f"mem_{field}", default, 1, most)
+        for field, (label, default, most) in OWN_FIELDS.items()
     }
-    return TransformerConfig(_("your own"), **chosen, **(style if gpt2 else {"context_length": 2048}))
-
-
-def _file() -> TransformerConfig | Foreign:
-    with st.container(horizontal=True, vertical_alignment="center"):
-        with st.popover("config.json", key="mem_file"):
-            source = inputs.pasted(
-                _("Paste a Hugging Face config.json of any causal language model"), "mem_config", MAX_FILE_BYTES,
-                ["json"], placeholder='{"model_type": "llama", "hidden_size": 4096, …}', height=260,
-            )  # fmt: skip
-        if not source.strip():
-            raise ValueError(_("Open “config.json” on the left and paste a model's file, or choose one."))
-        model = read(source)
-        st.markdown(prose.plain(_in_words(model)))
-    return model
+    gpt2 = inputs.switch(_("GPT-2 style"), "mem_gpt2")
+    style: dict[str, Any] = {"context_length": 2048}
+    if gpt2:
+        style = {"learned_positions": 1024, "gated_mlp": False, "bias": True, "norm_bias": True, "tied_head": True}
+    return TransformerConfig(_("your own"), **chosen, **style)
 
 
 @functools.lru_cache(maxsize=64)

@@ -33,6 +33,7 @@ from core.memory.measure import measure_step
 from core.memory.predict import predict_step
 from core.memory.sharding import MAX_DEVICES, NOT_SHARDED
 from core.memory.step_memory import StepMemory
+from core.models import PRESETS
 from core.optimizers import OPTIMIZERS
 from core.words import _
 from pages._ui import inputs, jobs_view, machine, memory_models
@@ -108,9 +109,9 @@ def controls(*, of_devices: bool = False) -> Controls:
         devices = 1
         if stage != NOT_SHARDED or of_devices:
             devices = inputs.whole_number(_("Devices"), "mem_devices", 8, 1, MAX_DEVICES, width=90)
-        if not of_devices:
+        if not of_devices and name in PRESETS:
             inputs.presets(STEPS)
-    model = memory_models.of(name)
+    model = memory_models.of(name, row)
     if isinstance(model, memory_models.Foreign):
         _one_device(stage)
         return Controls(huggingface_step(json.loads(model.fields), **fields), devices, row)
