@@ -13,7 +13,7 @@ from typing import Any
 from core.checks import whole_number
 from core.flops import transformer_flops
 from core.memory.config import MAX_BATCH_SIZE, StepConfig
-from core.memory.predict import predict_peak_bytes, predict_step
+from core.memory.predict import predict_moments, predict_step
 from core.models.config import MAX_LAYERS, PRESETS
 from core.optimizers.registry import OPTIMIZERS
 from core.words import _
@@ -27,7 +27,7 @@ def fits(config: StepConfig, memory_bytes: int) -> bool:
     >>> fits(StepConfig("gpt2", batch_size=4), 8 * 10**9), fits(StepConfig("gpt2", batch_size=8), 8 * 10**9)
     (True, False)
     """
-    return predict_peak_bytes(config) <= _memory(memory_bytes)
+    return predict_moments(config).peak_bytes <= _memory(memory_bytes)
 
 
 def largest_batch(config: StepConfig, memory_bytes: int) -> int:
@@ -76,7 +76,7 @@ def largest_model(memory_bytes: int, models: Iterable[str] = tuple(PRESETS), **s
     memory = _memory(memory_bytes)
     for name in sorted(models, key=lambda one: -PRESETS[one].num_params):
         config = _possible(name, step)
-        if config is not None and _least_bytes(config) <= memory and predict_peak_bytes(config) <= memory:
+        if config is not None and _least_bytes(config) <= memory and predict_moments(config).peak_bytes <= memory:
             return name
     return None
 
@@ -141,7 +141,7 @@ def checkpointing_choices(config: StepConfig) -> tuple[Checkpointing, ...]:
     blocks = sum(one.forward_flops for one in flops.components if one.key != "head") * config.accumulation_steps
     choices = []
     for every in (None, *lengths):
-        step = predict_step(config.change(checkpointing=every))
+        step = predict_moments(config.change(checkpointing=every))
         choices.append(Checkpointing(every, step.activation_bytes, step.peak_bytes, 0 if every is None else blocks))
     return tuple(choices)
 
@@ -162,7 +162,7 @@ def best_checkpointing(config: StepConfig) -> Checkpointing:
 
 
 def _peak(config: StepConfig, **fields: int) -> int:
-    return predict_peak_bytes(config.change(**fields))
+    return predict_moments(config.change(**fields)).peak_bytes
 
 
 def _largest(holds: Callable[[int], bool], limit: int) -> int:

@@ -43,16 +43,16 @@ def predict_step(config: StepConfig) -> StepMemory:
     return step if config.sharding is None else _on_one_device(config, step)
 
 
-@functools.lru_cache(maxsize=4096)
-def predict_peak_bytes(config: StepConfig) -> int:
-    """The peak alone, for those who search: what ``predict_step`` says, without its terms.
+@functools.lru_cache(maxsize=512)
+def predict_moments(config: StepConfig) -> StepMemory:
+    """What ``predict_step`` says without the terms, for those who search: its moments, and so its peak.
 
-    >>> predict_peak_bytes(StepConfig("gpt2", batch_size=4, seq_len=1024))
+    >>> predict_moments(StepConfig("gpt2", batch_size=4, seq_len=1024)).peak_bytes
     6407847704
     """
     if config.sharding is not None:
-        return predict_step(config).peak_bytes
-    return max(moment.highest_bytes for moment in step_on_paper(config).moments)
+        return predict_step(config)
+    return StepMemory(config.num_layers, step_on_paper(config).moments, config=config)
 
 
 def sharded(config: StepConfig) -> Sharding:
