@@ -32,7 +32,17 @@ def find_underflow(config: TrainConfig, precision: str) -> tuple[TrainConfig, st
 def sweep(
     config: TrainConfig, setting: str, values: tuple[float, ...], on_progress: Callable[[float], None]
 ) -> tuple[tuple[TrainConfig, str, tuple[float, ...]], tuple[SweepPoint, ...]]:
-    """What was asked for, and a run with each value."""
+    """What was asked for, and a run with each value.
+
+    On one thread: steps this small gain nothing from two, and on a busy machine lose most of their time to waiting.
+    """
+    import torch
+
     from core.training.sweeps import sweep
 
-    return (config, setting, values), sweep(config, setting, values, on_progress=on_progress)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return (config, setting, values), sweep(config, setting, values, on_progress=on_progress)
+    finally:
+        torch.set_num_threads(before)

@@ -145,11 +145,13 @@ def test_reset_starts_over():
 
 
 def test_what_fails_says_why():
-    config = TrainConfig(task="text", corpus="text-" + "0" * 16, dim=16)
+    config = TrainConfig(task="text", corpus=training.store_text("to be, or not to be"), dim=16)
     run_id = training.start(config)
     info = settled(run_id)
     assert info.state == "failed"
-    assert "no longer kept" in info.message
+    assert "needs at least 65 tokens; there are 19" in info.message
+    with pytest.raises(ValueError, match="no longer kept"):  # at once, without a job
+        training.start(config.replace(corpus="text-" + "0" * 16))
 
 
 def new_run(config=CONFIG, **state):
