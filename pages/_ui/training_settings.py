@@ -107,9 +107,7 @@ def _text() -> tuple[int, str | bytes | None]:
         given = inputs.pasted(
             _("Paste a text"), "train_text", MAX_PASTED, ["txt", "md", "py", "csv", "tex"], height=160
         )
-        st.caption(
-            _("It is trained on by this machine, and deleted with its last run. Beyond 1 MB: --text-file below.")
-        )
+        st.caption(_("Each run keeps a copy on this machine. Beyond 1 MB, the command line takes --text-file."))
     offered = list(VOCABULARIES) if training.bpe_is_available() else ["256"]
     vocab = inputs.select(_("Vocabulary V"), "train_vocab", offered, VOCABULARIES.__getitem__)
     if len(offered) == 1:
