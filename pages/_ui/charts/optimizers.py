@@ -57,27 +57,30 @@ def surface(where: Surface, condition: float, went: Mapping[str, Trajectory], st
     ends = [(name, one.points[min(step, one.num_steps)]) for name, one in went.items()]
     words = "; ".join(f"{name}: ({x:.3g}, {y:.3g})" for name, (x, y) in ends)
     alt_text = _("where each optimizer is on {formula}: {words}").format(formula=where.formula, words=words)
+    limits = {"x0": where.x_range[0], "x1": where.x_range[1], "y0": where.y_range[0], "y1": where.y_range[1]}
     most = max(one.num_steps for one in went.values())
-    show(_draw_surface, rows, where.x_range, where.y_range, where.formula, tuple(went), most, alt_text=alt_text)
+    # Of few values, so that another κ or another rate is not another drawing.
+    formula, frames = where.formula.replace(f"{condition:g}·y", "κ·y"), -(-most // 100) * 100
+    show(_draw_surface, rows, formula, tuple(went), frames, alt_text=alt_text, **limits)
 
 
-def _draw_surface(
-    x_range: tuple[float, float], y_range: tuple[float, float], formula: str, names: tuple[str, ...], steps: int
-) -> Any:
+def _draw_surface(formula: str, names: tuple[str, ...], steps: int) -> Any:
     import altair as alt
 
-    def at(channel: Any, field: str, title: str, limits: tuple[float, float]) -> Any:
+    def at(channel: Any, field: str, title: str) -> Any:
         axis = alt.Axis(grid=False, tickCount=6, titlePadding=TITLE_PADDING)
-        return channel(f"{field}:Q", title=title, scale=alt.Scale(domain=list(limits), nice=False), axis=axis)
+        low, high = ("x0", "x1") if channel is alt.X else ("y0", "y1")
+        scale = alt.Scale(domainMin=alt.ExprRef(low), domainMax=alt.ExprRef(high), nice=False)
+        return channel(f"{field}:Q", title=title, scale=scale, axis=axis)
 
     title = _("x; contour lines of {formula}").format(formula=formula)
     lines = canvas().transform_filter("isValid(datum.cx)").mark_rule(color=INK, strokeWidth=0.7, opacity=0.6)
     lines = lines.encode(
-        x=at(alt.X, "cx", title, x_range), y=at(alt.Y, "cy", "y", y_range), x2="cx2:Q", y2="cy2:Q",
+        x=at(alt.X, "cx", title), y=at(alt.Y, "cy", "y"), x2="cx2:Q", y2="cy2:Q",
         tooltip=[alt.Tooltip("level:Q", title=_("loss"), format=".3g")],
     )  # fmt: skip
     minima = canvas().transform_filter("isValid(datum.mx)").mark_text(text="★", fontSize=17, color=INK)
-    minima = minima.encode(x=at(alt.X, "mx", title, x_range), y=at(alt.Y, "my", "y", y_range))
+    minima = minima.encode(x=at(alt.X, "mx", title), y=at(alt.Y, "my", "y"))
     look = _looks(names, alt.Legend(title=None, orient="right", symbolOpacity=1, rowPadding=0))
     # Vega-Lite's timer works in charts without layers alone; a slider replays in the browser, without a rerun
     replay = alt.binding_range(min=0, max=steps, step=1, name=_("Replay, in the browser: "))
@@ -85,7 +88,7 @@ def _draw_surface(
     base = (
         canvas()
         .transform_filter("isValid(datum.step) && datum.step <= frame")
-        .encode(x=at(alt.X, "x", title, x_range), y=at(alt.Y, "y", "y", y_range))
+        .encode(x=at(alt.X, "x", title), y=at(alt.Y, "y", "y"))
     )
     paths = base.mark_line(clip=True, strokeWidth=1.5, opacity=0.8).encode(color=look["color"], order="step:Q")
     tip = ["optimizer:N", "step:Q", alt.Tooltip("x:Q", format=".4g"), alt.Tooltip("y:Q", format=".4g"),
