@@ -11,6 +11,8 @@ settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
+os.environ.setdefault("NAPKIN_CALIBRATE_ONCE", "1")  # the other worker keeps the processor busy all the time
+
 # Where several workers share the cores, threads that spin while they wait for one another keep everybody waiting: a
 # training step takes 30 times as long. So a worker has one thread (what needs more asks for it), and threads in the
 # processes that it starts sleep while they wait.

@@ -98,7 +98,7 @@ def _turn(label: str, arrow: str, key: str, names: list[str], position: int | No
 def _show(name: str, one: Section, *, alone: bool) -> None:
     st.header(one.question, anchor=False)
     words = prose.text(name, one.name)
-    if words:
+    if words and not inputs.lecture_mode():  # a lecturer says them, and the room goes to the answer
         st.markdown(words)
     binding.begin_section(one.name)
     if one.needs_torch and not warm.torch_is_here():

@@ -41,6 +41,7 @@ def test_a_student_finds_out_what_a_scheme_is_for(visit):
     student = visit("initialization")
     student.turn("Predict first", on=True)
     expect(student.predicted).to_have_count(0)
+    student.settle()
     student.page.get_by_label("Your guess").fill("16384")
     student.button("Guess").click()
     expect(student.page.get_by_text("You guessed 16,384: 130 times too high against the napkin")).to_be_visible()
