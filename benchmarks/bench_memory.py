@@ -59,12 +59,16 @@ ALONE = [
     ("Llama 2 7B, Hugging Face's", StepConfig("llama2-7b", HF, seq_len=2048, precision="bf16"), 20.0),
 ]
 _ALONE = """
-import json, pickle, resource, sys, time, warnings
+import json, pathlib, pickle, resource, sys, time, warnings
 warnings.simplefilter("ignore")
 from core.memory import measure_step, predict_step
 import torch
 config = pickle.load(sys.stdin.buffer)
-def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+def peak():
+    status = pathlib.Path("/proc/self/status")  # ru_maxrss begins with that of the process this one was forked from
+    if status.exists():
+        return 1024 * int(status.read_text().split("VmHWM:")[1].split()[0])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 before, start = peak(), time.perf_counter()
 measure_step(config)
 print(json.dumps([time.perf_counter() - start, before, peak()]))
