@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
-WORKERS ?= 2
+WORKERS ?= 3
 
 .PHONY: run dev test lint bench format clean
 

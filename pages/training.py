@@ -8,6 +8,7 @@ from pages._ui import (
     cards,
     code_view,
     frame,
+    inputs,
     training_claims,
     training_devices,
     training_hunt,
@@ -29,6 +30,7 @@ def run() -> None:
     prediction = training_claims.last_loss(config)
     comparison, waiting = training_claims.compare_last_loss(seen, config)
     script = scripts.run(config)
+    curve = st.container()  # in the lecture the curve comes before the card, where the last row sees it
     if not cards.predict_measure_explain(
         "train_last_loss", prediction, comparison, script=script, waiting=waiting, draw=False
     ):
@@ -38,11 +40,12 @@ def run() -> None:
         if others:
             training_view.runs_table(None, others)
         return
-    left, right = st.columns([5, 3])
-    with left:
-        training_view.live(seen, others)
-    with right:
-        training_claims.claims(seen)
+    with curve if inputs.lecture_mode() else st.container():
+        left, right = st.columns([5, 3])
+        with left:
+            training_view.live(seen, others)
+        with right:
+            training_claims.claims(seen)
     training_view.runs_table(seen, others)
     if seen.info.config.task == "text":
         training_more.sampled(seen.info)
