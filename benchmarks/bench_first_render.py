@@ -25,7 +25,7 @@ from playwright.sync_api import Browser, sync_playwright
 from benchmarks._server import HELLO, NAPKIN, Row, serve, wait_until_quiet
 from tests.browser import chromium
 
-ROUNDS = 5
+ROUNDS = 7
 TARGET = 1.15
 WAIT_MS = 60_000
 CONTROL = "[data-testid=stNumberInput]"

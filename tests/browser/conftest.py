@@ -48,6 +48,7 @@ def running_app(log: Path) -> Iterator[Server]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("NAPKIN_", "STREAMLIT_"))}
+    environment |= {"NAPKIN_RUNS_DIR": str(log.parent / "runs"), "NAPKIN_CALIBRATE_ONCE": "1"}
     command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", "--server.headless=true"]
     with log.open("wb") as out:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT)

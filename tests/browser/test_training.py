@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import re
+import sys
 
 import pytest
 import torch
@@ -12,6 +13,8 @@ from playwright.sync_api import expect
 
 from core import training
 from core.training import TrainConfig
+from tests.browser.conftest import new_context, running_app
+from tests.browser.student import Student
 
 pytestmark = pytest.mark.browser
 
@@ -60,6 +63,29 @@ def test_a_killed_run_goes_on(visit):
     last = list(training.train(TrainConfig(num_steps=100)))[-1].loss
     expect(student.measured).to_have_attribute("title", repr(last))
     student.expect_whole()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL")
+def test_the_app_is_killed_and_another_one_goes_on(browser, tmp_path):
+    with running_app(tmp_path / "first.log") as app:
+        student = Student(new_context(browser).new_page(), app.url)
+        student.open("training", train_steps_regression=100)
+        press(student, "start")
+        state(student, r"step (2[1-9]|[3-9]\d) of 100")
+        run_id = student.values()["train_run"][0]
+        app.process.kill()
+        app.process.wait()
+        student.page.context.close()
+    with running_app(tmp_path / "second.log") as app:
+        student = Student(new_context(browser).new_page(), app.url)
+        student.open("training", train_steps_regression=100, train_run=run_id)
+        state(student, r"killed: \d+ of 100 steps; resumes at step [2-9]\d")
+        press(student, "resume")
+        state(student, "done: 100 of 100 steps")
+        last = list(training.train(TrainConfig(num_steps=100)))[-1].loss
+        expect(student.measured).to_have_attribute("title", repr(last))
+        student.page.context.close()
+    assert "Traceback" not in (tmp_path / "second.log").read_text(errors="replace")
 
 
 def test_name_the_bug(visit):
