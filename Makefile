@@ -2,9 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
-WORKERS ?= 3
+WORKERS ?= 2
 
-.PHONY: run dev test lint bench format clean
+.PHONY: run dev test pytest lint bench format clean
 
 run: .venv/runtime
 	$(BIN)/streamlit run app.py $(ARGS)
@@ -13,7 +13,9 @@ run: .venv/runtime
 dev: .venv/runtime
 	$(BIN)/streamlit run app.py --server.fileWatcherType=auto --server.runOnSave=true --client.showErrorDetails=full $(ARGS)
 
-test: lint
+test: lint pytest
+
+pytest: .venv/development
 	$(BIN)/python -m tests.browser.chromium
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 

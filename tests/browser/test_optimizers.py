@@ -18,8 +18,9 @@ def excess(student):
 def test_a_race_step_by_step_until_sgd_diverges(visit):
     student = visit("optimizers")
     expect(student.ratio).to_have_text("1.00×")
-    assert excess(student) <= 0
     chart = student.page.get_by_test_id("stVegaLiteChart").first
+    box = chart.bounding_box()
+    assert box["y"] + box["height"] <= 720  # a projector shows all of the race
     replay, whole = chart.locator(".vega-bind input[type=range]"), chart.screenshot()
     replay.fill("3")
     student.settle()

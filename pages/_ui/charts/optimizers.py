@@ -96,7 +96,7 @@ def _draw_surface(formula: str, names: tuple[str, ...], steps: int) -> Any:
     points = base.mark_point(clip=True, filled=True, opacity=1).encode(
         **look, tooltip=tip, size=alt.condition("datum.step == min(frame, datum.end)", alt.value(110), alt.value(14))
     )
-    return alt.layer(lines, minima, paths, points).add_params(frame).properties(height=180, padding=PADDING)
+    return alt.layer(lines, minima, paths, points).add_params(frame).properties(height=140, padding=PADDING)
 
 
 def losses(where: Surface, went: Mapping[str, Trajectory], step: int) -> None:
@@ -132,7 +132,7 @@ def _draw_losses(names: tuple[str, ...]) -> Any:
     tip = ["optimizer:N", "step:Q", alt.Tooltip("loss:Q", format=".4g")]
     lines = base.mark_line(clip=True, strokeWidth=1.8).encode(color=look["color"], tooltip=tip)
     ends = base.transform_filter(alt.datum.last).mark_point(clip=True, filled=True, size=90, opacity=1)
-    return alt.layer(lines, ends.encode(**look, tooltip=tip)).properties(height=150, padding=PADDING)
+    return alt.layer(lines, ends.encode(**look, tooltip=tip)).properties(height=110, padding=PADDING)
 
 
 def first_steps(every: Sequence[tuple[str, float, Comparison]], gradient: float, lr: float) -> None:
