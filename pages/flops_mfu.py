@@ -146,8 +146,11 @@ def sweep() -> None:
     prediction = flops.predict_half_peak(ceiling)
     comparison = flops.compare_half_peak(done, ceiling) if done is not None and kind == "squares" else None
     script = scripts.half_peak(dtypes[0], device.id, threads)
+    waiting = _("press Sweep")
+    if done is not None and kind == "squares":
+        waiting = _("no square of this sweep reached half of the peak: other work may have kept the processor busy")
     if not cards.predict_measure_explain(
-        f"half_peak_{dtypes[0]}", prediction, comparison, script=script, waiting=_("press Sweep"), draw=False
+        f"half_peak_{dtypes[0]}", prediction, comparison, script=script, waiting=waiting, draw=False
     ):
         return
     if done is not None:
