@@ -8,6 +8,7 @@ line assigned and what they then held. Nothing that a user types is ever run: on
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import math
 import sys
@@ -127,18 +128,35 @@ def _end_of_head(node: ast.stmt) -> int:
     return max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
 
 
+@dataclass(frozen=True)
+class _Source:
+    """A function's source, its statements by the line where each starts, and for each line where its statement does."""
+
+    text: str
+    first_line: int
+    statements: dict[int, ast.stmt]
+    start_of: dict[int, int]
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(code: CodeType) -> _Source:
+    """The source of that code. Reading it takes longer than most lessons."""
+    source_lines, first_line = inspect.getsourcelines(code)
+    source = textwrap.dedent("".join(source_lines)).rstrip()
+    definition = ast.parse(source).body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    statements = {node.lineno: node for node in _statements(definition.body)}
+    # A statement may span lines, and the interpreter may report any of them: all belong to where it starts.
+    lines = {line: node for node in statements.values() for line in range(node.lineno, _end_of_head(node) + 1)}
+    return _Source(source, first_line, statements, {line: node.lineno for line, node in lines.items()})
+
+
 class _Recorder:
     """Follows one function's frame and, when a line is done, looks at the names that it assigned."""
 
-    def __init__(self, code: CodeType, first_line: int, function: ast.FunctionDef) -> None:
-        self.code, self.first_line = code, first_line
-        self.statements = {node.lineno: node for node in _statements(function.body)}
-        # A statement may span lines, and the interpreter may report any of them: all belong to where it starts.
-        self.start_of = {
-            line: node.lineno
-            for node in self.statements.values()
-            for line in range(node.lineno, _end_of_head(node) + 1)
-        }
+    def __init__(self, code: CodeType, parsed: _Source) -> None:
+        self.code, self.first_line = code, parsed.first_line
+        self.statements, self.start_of = parsed.statements, parsed.start_of
         self.steps: list[Step] = []
         self.pending: int | None = None
         self.truncated = False
@@ -180,15 +198,12 @@ def run(function: Callable[..., Any], **values: Any) -> LessonRun:
     """
     if not getattr(function, "__module__", "").startswith("core.lessons."):
         raise ValueError(f"only the functions of core.lessons run as lessons; received {function!r}")
-    source_lines, first_line = inspect.getsourcelines(function)
-    source = textwrap.dedent("".join(source_lines)).rstrip()
-    definition = ast.parse(source).body[0]
-    assert isinstance(definition, ast.FunctionDef)
-    recorder = _Recorder(function.__code__, first_line, definition)
+    parsed = _parsed(function.__code__)
+    recorder = _Recorder(function.__code__, parsed)
     before = sys.gettrace()
     sys.settrace(recorder.trace)
     try:
         result = function(**values)
     finally:
         sys.settrace(before)
-    return LessonRun(function.__name__, source, tuple(recorder.steps), result, recorder.truncated)
+    return LessonRun(function.__name__, parsed.text, tuple(recorder.steps), result, recorder.truncated)
