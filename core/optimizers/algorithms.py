@@ -99,8 +99,9 @@ class AdamW(Optimizer):
         if not state:
             state |= {"step": torch.tensor(0.0), "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
         lr, (beta1, beta2) = group["lr"], group["betas"]
-        p.mul_(1 - lr * group["weight_decay"])
-        t = state["step"].add_(1).item()
+        if group["weight_decay"]:
+            p.mul_(1 - lr * group["weight_decay"])
+        t = state["step"].add_(1.0).item()
         m = state["exp_avg"].lerp_(g, 1 - beta1)
         s = state["exp_avg_sq"].mul_(beta2).addcmul_(g, g, value=1 - beta2)
         denominator = s.sqrt().div_((1 - beta2**t) ** 0.5).add_(group["eps"])

@@ -154,3 +154,17 @@ def test_wrong_input_is_refused_in_words(arguments, message):
 def test_a_wrong_condition_number_is_refused():
     with pytest.raises(ValueError, match="the condition number must be a number above 0"):
         trajectory("quadratic", "sgd", 0.1, condition=0)
+
+
+@pytest.mark.parametrize("name", optimizers.OPTIMIZERS)
+def test_a_trajectory_is_what_the_optimizer_s_own_steps_are(name):
+    where = surface("rosenbrock")
+    start = [where.start] if name in ("muon", "adafactor") else where.start
+    p = torch.tensor(start, dtype=torch.float64, requires_grad=True)
+    algorithm = optimizers.make(name, [p], 0.002)
+    went = [where.start]
+    for _step in range(60):
+        p.grad = torch.tensor(where.gradient(*went[-1]), dtype=torch.float64).view_as(p)
+        algorithm.step()
+        went.append(tuple(p.detach().flatten().tolist()))
+    assert trajectory(where, name, 0.002, steps=60).points == tuple(went)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+import pyarrow
 
 from core import units
 from core.claims import Comparison
 from core.optimizers import OPTIMIZERS, Surface, Trajectory
 from core.optimizers.contours import contours
+from core.optimizers.surfaces import Point
 from core.words import _
 from pages._ui.charts import CLAIM, INK, MEMORY_COLORS, UNEXPLAINED, canvas, names_axis, show
 
@@ -35,25 +40,14 @@ def _looks(names: Sequence[str], legend: Any) -> dict[str, Any]:
 
 def surface(where: Surface, condition: float, went: Mapping[str, Trajectory], step: int) -> None:
     """The surface's contour lines, and on it where each optimizer has been; replayed by a slider in the browser."""
-    rows: list[dict[str, Any]] = [
-        {"cx": one.x, "cy": one.y, "cx2": one.x2, "cy2": one.y2, "level": one.level}
-        for one in contours(where.name, condition)
-    ]
-    rows += [{"mx": x, "my": y} for x, y in where.minima]
-    for name, one in went.items():
-        last = min(step, one.num_steps)
-        rows += [
-            {
-                "optimizer": name,
-                "step": number,
-                "x": x,
-                "y": y,
-                "loss": one.losses[number],
-                "last": number == last,
-                "end": last,
-            }
-            for number, (x, y) in enumerate(one.points[: last + 1])
-        ]
+    lasts = [min(step, one.num_steps) for one in went.values()]
+    parts = list(zip(went.values(), lasts, strict=True))
+    xy = np.concatenate([one.points[: last + 1] for one, last in parts])
+    paths = _by_step(went, lasts) | {"x": xy[:, 0], "y": xy[:, 1]}
+    paths["loss"] = np.concatenate([one.losses[: last + 1] for one, last in parts])
+    paths["end"] = np.repeat(np.array(lasts, np.int16), [last + 1 for last in lasts])
+    tables = [_background(where.name, condition, where.minima), pyarrow.table(paths)]
+    rows = pyarrow.concat_tables(tables, promote_options="default").combine_chunks()
     ends = [(name, one.points[min(step, one.num_steps)]) for name, one in went.items()]
     words = "; ".join(f"{name}: ({x:.3g}, {y:.3g})" for name, (x, y) in ends)
     alt_text = _("where each optimizer is on {formula}: {words}").format(formula=where.formula, words=words)
@@ -62,6 +56,24 @@ def surface(where: Surface, condition: float, went: Mapping[str, Trajectory], st
     # Of few values, so that another κ or another rate is not another drawing.
     formula, frames = where.formula.replace(f"{condition:g}·y", "κ·y"), -(-most // 100) * 100
     show(_draw_surface, rows, formula, tuple(went), frames, alt_text=alt_text, **limits)
+
+
+@functools.lru_cache(maxsize=64)
+def _background(name: str, condition: float, minima: tuple[Point, ...]) -> pyarrow.Table:
+    """Contour lines, which have an end, and minima, which have none."""
+    lines = contours(name, condition)
+    ends = {"x2": lines.x2, "y2": lines.y2, "loss": lines.level}
+    stars = {"x": [x for x, _y in minima], "y": [y for _x, y in minima]}
+    parts = [pyarrow.table({"x": lines.x, "y": lines.y} | ends), pyarrow.table(stars)]
+    return pyarrow.concat_tables(parts, promote_options="default")
+
+
+def _by_step(went: Mapping[str, Trajectory], lasts: Sequence[int]) -> dict[str, Any]:
+    """A row for every step of every optimizer up to its last: whose, which, and whether it is the last."""
+    counts = [last + 1 for last in lasts]
+    names = pyarrow.DictionaryArray.from_arrays(np.repeat(range(len(counts)), counts), list(went))
+    steps = np.concatenate([np.arange(count, dtype=np.int16) for count in counts])
+    return {"optimizer": names.dictionary_decode(), "step": steps, "last": steps == np.repeat(lasts, counts)}
 
 
 def _draw_surface(formula: str, names: tuple[str, ...], steps: int) -> Any:
@@ -74,13 +86,17 @@ def _draw_surface(formula: str, names: tuple[str, ...], steps: int) -> Any:
         return channel(f"{field}:Q", title=title, scale=scale, axis=axis)
 
     title = _("x; contour lines of {formula}").format(formula=formula)
-    lines = canvas().transform_filter("isValid(datum.cx)").mark_rule(color=INK, strokeWidth=0.7, opacity=0.6)
+    lines = canvas().transform_filter("isValid(datum.x2)").mark_rule(color=INK, strokeWidth=0.7, opacity=0.6)
     lines = lines.encode(
-        x=at(alt.X, "cx", title), y=at(alt.Y, "cy", "y"), x2="cx2:Q", y2="cy2:Q",
-        tooltip=[alt.Tooltip("level:Q", title=_("loss"), format=".3g")],
+        x=at(alt.X, "x", title), y=at(alt.Y, "y", "y"), x2="x2:Q", y2="y2:Q",
+        tooltip=[alt.Tooltip("loss:Q", title=_("loss"), format=".3g")],
     )  # fmt: skip
-    minima = canvas().transform_filter("isValid(datum.mx)").mark_text(text="★", fontSize=17, color=INK)
-    minima = minima.encode(x=at(alt.X, "mx", title), y=at(alt.Y, "my", "y"))
+    minima = (
+        canvas()
+        .transform_filter("!isValid(datum.x2) && !isValid(datum.step)")
+        .mark_text(text="★", fontSize=17, color=INK)
+    )
+    minima = minima.encode(x=at(alt.X, "x", title), y=at(alt.Y, "y", "y"))
     look = _looks(names, alt.Legend(title=None, orient="right", symbolOpacity=1, rowPadding=0))
     # Vega-Lite's timer works in charts without layers alone; a slider replays in the browser, without a rerun
     replay = alt.binding_range(min=0, max=steps, step=1, name=_("Replay, in the browser: "))
@@ -102,20 +118,18 @@ def _draw_surface(formula: str, names: tuple[str, ...], steps: int) -> Any:
 def losses(where: Surface, went: Mapping[str, Trajectory], step: int) -> None:
     """Loss above the minimum against the step, up to the one shown."""
     minimum = min(where.loss(*one) for one in where.minima)
-    above = {name: [max(LEAST_LOSS, loss - minimum) for loss in one.losses] for name, one in went.items()}
-    rows = [
-        {"optimizer": name, "step": number, "loss": loss, "last": number == min(step, len(values) - 1)}
-        for name, values in above.items()
-        for number, loss in enumerate(values[: step + 1])
-    ]
-    every = [loss for values in above.values() for loss in values]
-    words = "; ".join(
-        f"{name}: {units.significant(values[min(step, len(values) - 1)])}" for name, values in above.items()
-    )
+    above = {name: np.maximum(LEAST_LOSS, np.array(one.losses) - minimum) for name, one in went.items()}
+    lasts = [min(step, len(values) - 1) for values in above.values()]
+    shown = [values[: last + 1] for values, last in zip(above.values(), lasts, strict=True)]
+    rows = pyarrow.table(_by_step(went, lasts) | {"loss": np.concatenate(shown)})
+    every = [*above.values()]
+    words = "; ".join(f"{name}: {units.significant(float(one[-1]))}" for name, one in zip(above, shown, strict=True))
     alt_text = _("loss above the minimum after {n:,} steps: {words}").format(n=step, words=words)
     last = max(len(values) for values in above.values()) - 1
-    high = min(max(every), 1e4 * max(values[0] for values in above.values()))
-    show(_draw_losses, rows, tuple(went), alt_text=alt_text, low=min(every) / 2, high=2 * high, steps=max(1, last))
+    lowest, highest = min(one.min() for one in every), max(one.max() for one in every)
+    high = min(highest, 1e4 * max(one[0] for one in every))
+    limits = {"low": float(lowest) / 2, "high": 2 * float(high), "steps": max(1, last)}
+    show(_draw_losses, rows, tuple(went), alt_text=alt_text, **limits)
 
 
 def _draw_losses(names: tuple[str, ...]) -> Any:
