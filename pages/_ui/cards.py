@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -11,7 +12,7 @@ import streamlit as st
 from core import units
 from core.claims import Comparison, Measurement, Prediction, how_far_off
 from core.words import _
-from pages._ui import charts, inputs, prose
+from pages._ui import charts, code_view, inputs, prose
 
 _GUESSES = "_napkin_guesses"
 AGREE = 0.001  # closer than three significant digits show
@@ -60,14 +61,13 @@ def predict_measure_explain(
         boxes.append(_terms_box(prediction))
     warnings = comparison.warnings if comparison is not None else ()
     lines = "".join(f'<p class="np-warning">{escape(warning)}</p>' for warning in warnings)
-    st.html(f'<div class="np-card">{"".join(boxes)}</div>{lines}')
-    _guess_verdict(key, prediction, comparison)
+    verdict = _guess_verdict(key, prediction, comparison)
+    words = _difference_in_words(key, comparison) if comparison is not None else ""
+    links = f'<div class="np-links">{words}{_script_link(key, script)}</div>'
+    # One element: each one more costs the server and the browser as much as all that is in it.
+    st.html(f'<div class="np-card">{"".join(boxes)}</div>{lines}{verdict}{links}')
     if comparison is not None and draw:
         _draw_difference(comparison)
-    with st.container(horizontal=True, gap="small"):
-        if comparison is not None:
-            _difference_in_words(key, comparison)
-        copy_as_python(key, script)
     return True
 
 
@@ -84,10 +84,10 @@ def _draw_difference(comparison: Comparison) -> None:
         charts.show_difference(comparison)
 
 
-def _difference_in_words(key: str, comparison: Comparison) -> None:
+def _difference_in_words(key: str, comparison: Comparison) -> str:
     """What the difference is made of, part by part, with where each figure comes from."""
     if comparison.unexplained is None or not comparison.difference:
-        return
+        return ""
     unit = comparison.prediction.unit
     rows = [(charts.part_color(index), part.name, part.value, part.note) for index, part in enumerate(comparison.parts)]
     rest = _("what no part above accounts for") if comparison.unexplained * comparison.difference >= 0 else None
@@ -99,14 +99,27 @@ def _difference_in_words(key: str, comparison: Comparison) -> None:
         f'<td class="np-note">{escape(note)}</td></tr>'
         for color, name, value, note in rows
     )
-    with st.popover(_("Why, in words"), type="tertiary", key=f"np_why_{key}"):
-        st.html(f'<table class="np-why">{body}</table>')
+    return _opens(f"why-{key}", _("Why, in words"), f'<table class="np-why">{body}</table>')
 
 
 def copy_as_python(key: str, script: str) -> None:
     """A short script that imports core and prints the same prediction and measurement."""
-    with st.popover(_("Copy as Python"), type="tertiary", key=f"np_script_{key}"):
-        st.code(script, language="python")
+    st.html(f'<div class="np-links">{_script_link(key, script)}</div>')
+
+
+def _script_link(key: str, script: str) -> str:
+    code = "\n".join(code_view.highlighted(script))
+    copy = f'<button class="np-copy" type="button">{escape(_("Copy"))}</button>'
+    return _opens(f"script-{key}", _("Copy as Python"), f'{copy}<pre class="np-script">{code}</pre>')
+
+
+def _opens(name: str, label: str, content: str) -> str:
+    """A button that opens what the browser holds already: no question to the server."""
+    name = "np-" + re.sub(r"\W", "-", name)
+    return (
+        f'<button class="np-link" type="button" popovertarget="{name}">{escape(label)}</button>'
+        f'<div class="np-pop" popover id="{name}" role="dialog" aria-label="{escape(label)}">{content}</div>'
+    )
 
 
 def _signed(value: float, unit: str) -> str:
@@ -215,14 +228,16 @@ def _guessed(key: str, prediction: Prediction) -> bool:
     return False
 
 
-def _guess_verdict(key: str, prediction: Prediction, comparison: Comparison | None) -> None:
-    guess = st.session_state.get(_GUESSES, {}).get(f"{key}|{prediction.formula}")
-    if not inputs.predict_first() or guess is None:
-        return
+def _guess_verdict(key: str, prediction: Prediction, comparison: Comparison | None) -> str:
+    """How far off the student's guess was, where there was one."""
+    guess = st.session_state[_GUESSES].get(f"{key}|{prediction.formula}") if inputs.predict_first() else None
+    if guess is None:
+        return ""
     text = _("You guessed {guess}").format(guess=units.quantity(guess, prediction.unit))
     parts = []
     if prediction.value is not None and prediction.value >= 0:
         parts.append(_("{off} against the napkin").format(off=how_far_off(guess, prediction.value)))
     if comparison is not None and comparison.measurement.value >= 0:
         parts.append(_("{off} against what was measured").format(off=how_far_off(guess, comparison.measurement.value)))
-    st.markdown(f"**{text}: {' · '.join(parts)}.**" if parts else f"**{text}.**")
+    sentence = f"{text}: {' · '.join(parts)}." if parts else f"{text}."
+    return f'<p class="np-guess">{escape(sentence)}</p>'

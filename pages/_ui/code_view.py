@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import io
 import keyword
-import tokenize
+import re
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -16,7 +15,12 @@ from core import lesson as lessons
 from core.words import _
 from pages._ui import inputs
 
-_CLASSES = {tokenize.STRING: "np-str", tokenize.COMMENT: "np-com", tokenize.NUMBER: "np-num"}
+_TOKEN = re.compile(
+    r"(?P<com>#[^\n]*)"
+    r"""|(?P<str>(?:\b[rbfRBF]{1,2})?(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'))"""
+    rf"|\b(?P<kw>{'|'.join(keyword.kwlist)})\b"
+    r"|(?<![\w.])(?P<num>\.?\d(?:[eE][+-]|[\w.])*)"
+)
 
 
 def lesson(key: str, function: Callable[..., Any], **values: Any) -> None:
@@ -38,7 +42,7 @@ def _listing(ran: lessons.LessonRun, step: int) -> str:
     now = ran.steps[step - 1].line if step else 0
     reached = {one.line for one in ran.steps[:step]} | {1}
     rows = []
-    for number, code in enumerate(_highlighted(ran.source), 1):
+    for number, code in enumerate(_lesson_lines(ran.source), 1):
         at = values.get(number)
         held = ""
         if at is not None:
@@ -55,20 +59,19 @@ def _listing(ran: lessons.LessonRun, step: int) -> str:
     return f'<div class="np-code" role="region" aria-label="{_("code with values")}" tabindex="0">{"".join(rows)}</div>'
 
 
-@functools.lru_cache(maxsize=256)
-def _highlighted(source: str) -> tuple[str, ...]:
-    """The source's lines as HTML, with keywords, strings, numbers and comments marked."""
-    lines = source.splitlines()
-    marks: dict[int, list[tuple[int, int, str]]] = {}
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        kind = "np-kw" if token.type == tokenize.NAME and keyword.iskeyword(token.string) else _CLASSES.get(token.type)
-        if kind and token.start[0] == token.end[0]:
-            marks.setdefault(token.start[0], []).append((token.start[1], token.end[1], kind))
-    marked = []
-    for number, line in enumerate(lines, 1):
-        html, position = "", 0
-        for start, end, kind in marks.get(number, []):
-            html += escape(line[position:start]) + f'<span class="{kind}">{escape(line[start:end])}</span>'
-            position = end
-        marked.append(html + escape(line[position:]) or " ")
-    return tuple(marked)
+def highlighted(source: str) -> list[str]:
+    """The source's lines as HTML, with keywords, strings, numbers and comments marked.
+
+    >>> highlighted("if x:  # why")
+    ['<span class="np-kw">if</span> x:  <span class="np-com"># why</span>']
+    """
+    html, position = [], 0
+    for found in _TOKEN.finditer(source):
+        html.append(escape(source[position : found.start()]))
+        html.append(f'<span class="np-{found.lastgroup}">{escape(found[0])}</span>')
+        position = found.end()
+    html.append(escape(source[position:]))
+    return "".join(html).split("\n")
+
+
+_lesson_lines = functools.lru_cache(maxsize=64)(highlighted)  # the same source at every value

@@ -14,6 +14,7 @@ from core.words import _
 from pages._ui import binding, inputs, prose, warm
 
 STYLE = Path(__file__).with_name("style.css")
+COPY = Path(__file__).with_name("copy.js").read_text(encoding="utf-8")
 WHOLE_PAGE = "all"
 LECTURE_TYPE_SIZE_PX = 21  # the browser's usual 16 px, readable from the back row
 
@@ -48,7 +49,8 @@ def page(name: str, title: str, sections: Sequence[Section]) -> None:
     st.html(STYLE)
     binding.enter_page(name)
     with st.container(horizontal=True, vertical_alignment="center", key="np_header"):
-        st.html(f'<p class="np-title">{title}</p>', width="content")
+        titled = f'<p class="np-title">{title}</p><script>{COPY}</script>'  # ours, and no word of a visitor's in it
+        st.html(titled, width="content", unsafe_allow_javascript=True)
         shown = _choose(name, sections)
         st.space("stretch")
         inputs.switches(share)

@@ -186,6 +186,11 @@ class Student:
         return self.page.locator(".np-ratio .np-value")
 
     @property
+    def opened(self) -> Locator:
+        """What a card's "Why, in words" or "Copy as Python" has opened."""
+        return self.page.locator(".np-pop:popover-open")
+
+    @property
     def notes(self) -> Locator:
         """The notes about what a link asked for and did not get."""
         return self.page.get_by_test_id("stAlert").filter(has_text="The link asked for")

@@ -70,7 +70,15 @@ def test_published_runs_and_the_two_mfus(visit):
     expect(student.predicted).to_have_text("8.21 %")
     expect(student.measured).to_have_text("28.6 %")
     student.button("Why, in words").click()
-    expect(student.page.get_by_test_id("stPopoverBody")).to_contain_text("attention")
+    expect(student.opened).to_contain_text("attention")
+    student.page.keyboard.press("Escape")
+    student.button("Copy as Python").click()
+    copy = student.opened.get_by_role("button", name="Copy")
+    copy.click()
+    expect(copy).to_have_class("np-copy np-copied")
+    assert student.page.evaluate("getSelection().toString()").startswith("from core import napkin\n")
+    student.page.keyboard.press("Escape")
+    expect(student.opened).to_have_count(0)
     student.expect_whole()
 
 

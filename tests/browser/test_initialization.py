@@ -78,7 +78,7 @@ def test_depth_is_measured_and_cancelled(visit):
     assert fits(student)
     assert 0.8 < float(student.measured.inner_text()) < 1.2
     student.button("Why, in words").click()
-    expect(student.page.get_by_test_id("stPopoverBody")).to_contain_text("what ReLU keeps")
+    expect(student.opened).to_contain_text("what ReLU keeps")
     student.page.keyboard.press("Escape")
     student.turn("ReLU", on=False)
     expect(student.predicted).to_have_text("1.41")

@@ -26,11 +26,13 @@ def open_page(page: str = "", **query: Any) -> AppTest:
 
 
 def text_of(app: AppTest) -> str:
-    """Everything that the page says, tags removed."""
-    parts = [element.proto.body for element in app.get("html")]
+    """Everything that the page says, tags and code to be copied removed."""
+    parts = [
+        re.sub('<pre class="np-script">.*?</pre>', " ", one.proto.body, flags=re.DOTALL) for one in app.get("html")
+    ]
     for kind in ("header", "markdown", "caption", "info", "warning", "error"):
         parts += [element.value for element in getattr(app, kind)]
-    shown = re.sub(r"(?<!\\)<style.*?</style>|(?<!\\)<[^>]+>", " ", " ".join(parts), flags=re.DOTALL)
+    shown = re.sub(r"(?<!\\)<(style|script).*?</\1>|(?<!\\)<[^>]+>", " ", " ".join(parts), flags=re.DOTALL)
     return html.unescape(_as_shown(shown))
 
 
