@@ -36,9 +36,10 @@ class Momentum(Optimizer):
     def __init__(self, params: ParamsT, lr: float = 1e-3, momentum: float = 0.9) -> None:
         super().__init__(params, {"lr": at_least_zero("lr", lr), "momentum": below_one("momentum", momentum)})
 
+    def new_state(self, p: Tensor) -> State:
+        return {"momentum_buffer": torch.zeros_like(p)}
+
     def update(self, p: Tensor, g: Tensor, state: State, group: dict[str, Any]) -> None:
-        if not state:
-            state["momentum_buffer"] = torch.zeros_like(p)
         v = state["momentum_buffer"].mul_(group["momentum"]).add_(g)
         p.sub_(v, alpha=group["lr"])
 
@@ -52,9 +53,10 @@ class AdaGrad(Optimizer):
     def __init__(self, params: ParamsT, lr: float = 1e-2, eps: float = 1e-10) -> None:
         super().__init__(params, {"lr": at_least_zero("lr", lr), "eps": at_least_zero("eps", eps)})
 
+    def new_state(self, p: Tensor) -> State:
+        return {"sum": torch.zeros_like(p)}
+
     def update(self, p: Tensor, g: Tensor, state: State, group: dict[str, Any]) -> None:
-        if not state:
-            state["sum"] = torch.zeros_like(p)
         s = state["sum"].addcmul_(g, g)
         p.addcdiv_(g, s.sqrt().add_(group["eps"]), value=-group["lr"])
 
@@ -69,9 +71,10 @@ class RMSProp(Optimizer):
         checked = {"lr": at_least_zero("lr", lr), "alpha": below_one("alpha", alpha), "eps": at_least_zero("eps", eps)}
         super().__init__(params, checked)
 
+    def new_state(self, p: Tensor) -> State:
+        return {"square_avg": torch.zeros_like(p)}
+
     def update(self, p: Tensor, g: Tensor, state: State, group: dict[str, Any]) -> None:
-        if not state:
-            state["square_avg"] = torch.zeros_like(p)
         alpha = group["alpha"]
         s = state["square_avg"].mul_(alpha).addcmul_(g, g, value=1 - alpha)
         p.addcdiv_(g, s.sqrt().add_(group["eps"]), value=-group["lr"])
@@ -95,9 +98,10 @@ class AdamW(Optimizer):
         checked = {"lr": at_least_zero("lr", lr), "betas": check_betas(betas), "eps": at_least_zero("eps", eps)}
         super().__init__(params, checked | {"weight_decay": at_least_zero("weight_decay", weight_decay)})
 
+    def new_state(self, p: Tensor) -> State:
+        return {"step": torch.tensor(0.0), "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
+
     def update(self, p: Tensor, g: Tensor, state: State, group: dict[str, Any]) -> None:
-        if not state:
-            state |= {"step": torch.tensor(0.0), "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
         lr, (beta1, beta2) = group["lr"], group["betas"]
         if group["weight_decay"]:
             p.mul_(1 - lr * group["weight_decay"])

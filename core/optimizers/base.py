@@ -18,8 +18,8 @@ State = dict[str, Tensor]
 class Optimizer(torch.optim.Optimizer):
     """``step`` calls ``update`` for every parameter that has a gradient; an algorithm is its ``update``.
 
-    ``update`` changes the parameter in place and keeps what it needs in ``state``, empty before the first step. The
-    names of the state are torch's own, so that a ``state_dict`` goes from either to the other.
+    ``update`` changes the parameter and its state in place; the state is what ``new_state`` made at the first step. Its
+    names are torch's own, so that a ``state_dict`` goes from either to the other.
     """
 
     @torch.no_grad()
@@ -32,8 +32,13 @@ class Optimizer(torch.optim.Optimizer):
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    self.update(parameter, parameter.grad, self.state[parameter], group)
+                    state = self.state[parameter] = self.state[parameter] or self.new_state(parameter)
+                    self.update(parameter, parameter.grad, state, group)
         return loss
+
+    def new_state(self, p: Tensor) -> State:
+        """What is kept of a parameter from its first step on; nothing, unless the algorithm says otherwise."""
+        return {}
 
     @abstractmethod
     def update(self, p: Tensor, g: Tensor, state: State, group: dict[str, Any]) -> None:

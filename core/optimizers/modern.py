@@ -33,13 +33,13 @@ class Adafactor(Optimizer):
         checked |= {"beta2_decay": beta2_decay, "weight_decay": at_least_zero("weight_decay", weight_decay)}
         super().__init__(params, checked)
 
+    def new_state(self, p: Tensor) -> State:
+        step = torch.tensor(0.0)
+        if p.dim() > 1:
+            return {"step": step, "row_var": torch.zeros_like(p[..., :1]), "col_var": torch.zeros_like(p[..., :1, :])}
+        return {"step": step, "variance": torch.zeros_like(p)}
+
     def update(self, p: Tensor, g: Tensor, state: State, group: dict[str, Any]) -> None:
-        if not state:
-            state["step"] = torch.tensor(0.0)
-            if p.dim() > 1:
-                state |= {"row_var": torch.zeros_like(p[..., :1]), "col_var": torch.zeros_like(p[..., :1, :])}
-            else:
-                state["variance"] = torch.zeros_like(p)
         t = state["step"].add_(1).item()
         new, tiny = t ** group["beta2_decay"], torch.finfo(p.dtype).eps
         p_rms = _rms(p).clamp(min=1e-3)
@@ -73,9 +73,10 @@ class Muon(Optimizer):
             message = _("Muon is for matrices, two axes; received a parameter of shape {shape}. Use AdamW for it.")
             raise ValueError(message.format(shape=tuple(p.shape)))
 
+    def new_state(self, p: Tensor) -> State:
+        return {"momentum_buffer": torch.zeros_like(p)}
+
     def update(self, p: Tensor, g: Tensor, state: State, group: dict[str, Any]) -> None:
-        if not state:
-            state["momentum_buffer"] = torch.zeros_like(p)
         v = state["momentum_buffer"].lerp_(g, 1 - group["momentum"])
         u = orthogonalize(g.lerp(v, group["momentum"]), group["steps"])
         p.mul_(1 - group["lr"] * group["weight_decay"])

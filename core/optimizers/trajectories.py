@@ -73,10 +73,9 @@ def trajectory(
     with torch.inference_mode():
         p = torch.tensor([point] if optimizer in ("muon", "adafactor") else point, dtype=torch.float64)
         g = torch.empty_like(p)
-        state: dict[str, torch.Tensor] = {}
         at, slope = p.numpy().reshape(-1), g.numpy().reshape(-1)  # the same memory
         algorithm = make(optimizer, [p], lr, **hyper)
-        group = algorithm.param_groups[0]
+        state, group = algorithm.new_state(p), algorithm.param_groups[0]
         for step in range(1, steps + 1):
             slope[0], slope[1] = gradient = where.gradient(x, y)
             norms.append(math.hypot(*gradient))
@@ -116,11 +115,12 @@ def compare_first_step(optimizer: str, gradient: float, lr: float, **hyper: Any)
 
     one_of("optimizer", optimizer, FIRST_STEPS)
     gradient = _check_start((gradient, 0.0))[0]
-    p = torch.zeros(1, dtype=torch.float64, requires_grad=True)
-    algorithm = make(optimizer, [p], lr, **hyper)
-    p.grad = torch.tensor([gradient], dtype=torch.float64)
-    algorithm.step()
-    group, sign = algorithm.param_groups[0], math.copysign(1.0, gradient) if gradient else 0.0
+    with torch.inference_mode():
+        p, g = torch.zeros(1, dtype=torch.float64), torch.tensor([gradient], dtype=torch.float64)
+        algorithm = make(optimizer, [p], lr, **hyper)
+        group = algorithm.param_groups[0]
+        algorithm.update(p, g, algorithm.new_state(p), group)
+    sign = math.copysign(1.0, gradient) if gradient else 0.0
     if optimizer in ("sgd", "momentum"):
         predicted, formula = -lr * gradient, f"−{lr:g} · {gradient:g}"
     elif optimizer == "rmsprop":
