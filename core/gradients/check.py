@@ -7,6 +7,7 @@ difference shows the V on both. Shapes: S steps, N entries in x and in w.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -87,17 +88,25 @@ def finite_difference_check(
     """
     x_N, w_N, y = check_quadratic(x, w, target)
     loss = one_of("loss", loss, LOSSES)
-    steps_S = _check_steps(steps)
+    steps_S = STEPS if steps is STEPS else _check_steps(steps)
     reach = _cancelling(x_N, w_N, y) + max(abs(entry) for entry in x_N)
     if loss == "quartic" and reach > LARGEST_QUARTIC_ERROR:
         message = _(
             "¼e⁴ overflows fp32 with numbers this large: keep Σ|x·w| + |y| below {most:,.0f}; it is {reach:,.0f}"
         )
         raise ValueError(message.format(most=LARGEST_QUARTIC_ERROR, reach=reach))
+    return _differences_checked(x_N, w_N, y, steps_S, loss)
+
+
+@functools.lru_cache(maxsize=64)
+def _differences_checked(x_N: Vector, w_N: Vector, y: float, steps_S: Vector, loss: str) -> FiniteDifferenceCheck:
     gradient = _autograd(x_N, w_N, y, loss, "fp64")
     in_fp32 = _autograd(x_N, w_N, y, loss, "fp32")
+    errors = {dtype: _errors(x_N, w_N, y, steps_S, loss, dtype, gradient) for dtype in EPSILON}
     curves = tuple(
-        _curve(x_N, w_N, y, steps_S, loss, method, dtype, gradient) for method in METHODS for dtype in EPSILON
+        _curve(x_N, w_N, y, steps_S, loss, method, dtype, errors[dtype][method])
+        for method in METHODS
+        for dtype in EPSILON
     )
     fp32_error = max(abs(a - b) for a, b in zip(gradient, in_fp32, strict=True))
     return FiniteDifferenceCheck(loss, gradient, fp32_error, curves)
@@ -111,16 +120,15 @@ def _check_steps(steps: Sequence[float]) -> tuple[float, ...]:
 
 
 def _curve(
-    x_N: Vector, w_N: Vector, y: float, steps_S: Vector, loss: str, method: str, dtype: str, gradient: Vector
+    x_N: Vector, w_N: Vector, y: float, steps_S: Vector, loss: str, method: str, dtype: str, errors_S: list[float]
 ) -> DifferenceCurve:
     epsilon = EPSILON[dtype]
-    estimates_SN = _differences(x_N, w_N, y, steps_S, loss, method, dtype)
     slope, order = _truncation(x_N, w_N, y, loss, method)
     noise = _noise(x_N, w_N, y, loss, epsilon)
-    points = []
-    for step, estimate_N in zip(steps_S, estimates_SN, strict=True):
-        error = max(abs(a - b) for a, b in zip(estimate_N, gradient, strict=True))
-        points.append(DifferencePoint(step, error, slope * step**order, noise / step))
+    points = [
+        DifferencePoint(step, error, slope * step**order, noise / step)
+        for step, error in zip(steps_S, errors_S, strict=True)
+    ]
     best = min(points, key=lambda point: (point.error, point.step))
     # The derivative of slope·h^order + noise/h is zero at h = (noise / (order·slope))^(1 / (order + 1)).
     predicted = (noise / (order * slope)) ** (1 / (order + 1)) if slope > 0 and noise > 0 else None
@@ -148,23 +156,21 @@ def _noise(x_N: Vector, w_N: Vector, y: float, loss: str, epsilon: float) -> flo
     return epsilon * (value + slope * _cancelling(x_N, w_N, y))
 
 
-def _differences(
-    x_N: Vector, w_N: Vector, y: float, steps_S: Vector, loss: str, method: str, dtype: str
-) -> list[list[float]]:
-    """(S, N) estimates of the gradient, all computed in that dtype."""
+def _errors(
+    x_N: Vector, w_N: Vector, y: float, steps_S: Vector, loss: str, dtype: str, gradient: Vector
+) -> dict[str, list[float]]:
+    """For each method the largest error over the entries at each step (S), all differences computed in that dtype."""
     import torch
 
     kind = _torch_dtype(dtype)
     x, w = torch.tensor(x_N, dtype=kind), torch.tensor(w_N, dtype=kind)
     h_S11 = torch.tensor(steps_S, dtype=kind)[:, None, None]
+    h_S1 = h_S11[:, 0]
     moved_SNN = h_S11 * torch.eye(len(x_N), dtype=kind)  # one weight moves at a time
-    above_SN = _loss((w + moved_SNN) @ x - y, loss)
-    if method == "central":
-        below_SN = _loss((w - moved_SNN) @ x - y, loss)
-        estimates_SN = (above_SN - below_SN) / (2 * h_S11[:, 0])
-    else:
-        estimates_SN = (above_SN - _loss(w @ x - y, loss)) / h_S11[:, 0]
-    return [[float(value) for value in row] for row in estimates_SN.tolist()]
+    above_SN, below_SN = (_loss(moved @ x - y, loss) for moved in (w + moved_SNN, w - moved_SNN))
+    estimates = {"central": (above_SN - below_SN) / (2 * h_S1), "forward": (above_SN - _loss(w @ x - y, loss)) / h_S1}
+    exact_N = torch.tensor(gradient, dtype=torch.float64)
+    return {method: (one_SN.double() - exact_N).abs().amax(1).tolist() for method, one_SN in estimates.items()}
 
 
 def _autograd(x_N: Vector, w_N: Vector, y: float, loss: str, dtype: str) -> Vector:

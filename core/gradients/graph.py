@@ -5,6 +5,7 @@ Shapes: N entries in x and in w; everything after the dot product is a scalar.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -135,10 +136,17 @@ def explain_graph(
     >>> [name for name in ("loss", "pred_y", "x") if graph.node(name).grad is not None]
     []
     """
+    return _explained(
+        *check_quadratic(x, w, target), bool(x_requires_grad), bool(w_requires_grad), _check_retain(retain)
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _explained(
+    x_N: Vector, w_N: Vector, y: float, x_requires_grad: bool, w_requires_grad: bool, retain: tuple[str, ...]
+) -> Graph:
     import torch
 
-    x_N, w_N, y = check_quadratic(x, w, target)
-    retain = _check_retain(retain)
     tensors = {
         "x": torch.tensor(x_N, requires_grad=x_requires_grad),
         "w": torch.tensor(w_N, requires_grad=w_requires_grad),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -71,7 +72,7 @@ class Watched:
 def watch() -> Watched:
     """The controls of a trace, and the trace that ran."""
     adding, clearing = _("no zero_grad()"), "zero_grad()"
-    others: dict[str, Callable[[Vector, Vector, float], gradients.Trace]] = {
+    others: dict[str, Callable[..., gradients.Trace]] = {
         "retain_grad()": gradients.retain_grad,
         _("second backward()"): gradients.second_backward,
         "detach()": gradients.detach,
@@ -83,12 +84,17 @@ def watch() -> Watched:
         if chosen == adding:
             times = inputs.whole_number(_("Backward passes"), "grad_times", 3, 1, MAX_BACKWARDS, width=150)
             script = scripts.accumulated_gradients(x, w, y, times)
-            return Watched(gradients.accumulation(x, w, y, times), x, w, y, times, script)
+            return Watched(_traced(gradients.accumulation, x, w, y, times), x, w, y, times, script)
         if chosen == clearing:
             to_none = inputs.switch("set_to_none", "grad_set_to_none", default=True)
             script = scripts.cleared_gradients(x, w, y, to_none)
-            return Watched(gradients.zero_grad(to_none, x, w, y), x, w, y, 1, script)
-    return Watched(others[chosen](x, w, y), x, w, y)
+            return Watched(_traced(gradients.zero_grad, to_none, x, w, y), x, w, y, 1, script)
+    return Watched(_traced(others[chosen], x, w, y), x, w, y)
+
+
+@functools.lru_cache(maxsize=128)
+def _traced(function: Callable[..., gradients.Trace], *values: object) -> gradients.Trace:
+    return function(*values)
 
 
 def trace_table(trace: gradients.Trace) -> None:
@@ -117,11 +123,9 @@ def network() -> tuple[int, int, int, int, bool]:
     fields = {"grad_b": ("B", most), "grad_d": ("D", most), "grad_k": ("K", most)}
     fields["grad_layers"] = (_("Hidden layers"), gradients.MAX_LAYERS)
     sizes = []
-    columns = st.columns([1, 1, 1, 1, 1.6], vertical_alignment="bottom")
-    for column, (key, (label, high)) in zip(columns, fields.items(), strict=False):
-        with column:
-            sizes.append(inputs.whole_number(label, key, LECTURE_NETWORK[key], 1, high))
-    with columns[4]:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        for key, (label, high) in fields.items():
+            sizes.append(inputs.whole_number(label, key, LECTURE_NETWORK[key], 1, high, width=150))
         inputs.presets(PRESETS)
         wanted = inputs.switch(_("x requires a gradient"), "grad_input")
     return sizes[0], sizes[1], sizes[2], sizes[3], wanted

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+import pyarrow
 import streamlit as st
 
 from core import units
@@ -65,13 +66,14 @@ def _operation(operation: Operation, place: str) -> str:
 
 def errors(curves: Sequence[DifferenceCurve]) -> None:
     """Error against step, both on log axes: predicted dashed, measured solid, a colour for each dtype."""
-    rows: list[dict[str, Any]] = []
+    measured, predicted = _("measured"), _("predicted")
+    cells: list[tuple[float, str, float, str]] = []
     for curve in curves:
         for point in curve.points:
-            row = {"step": point.step, "dtype": curve.dtype}
-            predicted = point.truncation + point.rounding
-            rows += [{**row, "error": point.error, "kind": _("measured")}] if point.error else []
-            rows += [{**row, "error": predicted, "kind": _("predicted")}] if predicted else []
+            cells.append((point.step, curve.dtype, point.error, measured))
+            cells.append((point.step, curve.dtype, point.truncation + point.rounding, predicted))
+    columns = zip(*(one for one in cells if one[2]), strict=True)  # a log axis has no place for 0
+    rows = pyarrow.table(dict(zip(("step", "dtype", "error", "kind"), columns, strict=False)))
     best = "; ".join(
         _("{dtype}: smallest error {error} at step {step}").format(
             dtype=curve.dtype, error=units.significant(curve.best_error), step=units.significant(curve.best_step)
