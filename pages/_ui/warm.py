@@ -16,11 +16,15 @@ import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
+from streamlit.runtime import runtime
 from streamlit.runtime.pages_manager import PagesManager
 
 from core import jobs
 
 IDLE_SECONDS = 3.0
+# Streamlit hands on what a script has made every 5 ms, and a script that ends in between waits for the next time: a
+# section's rerun of 14 to 16 ms takes 12 to 13 with this.
+FLUSH_SECONDS = 0.001
 
 _started = threading.Lock()
 _visited = threading.Event()
@@ -34,6 +38,7 @@ async def lifespan(_app: Any) -> AsyncIterator[dict[str, Any]]:
     # with a deep link would get that page without app.py.
     PagesManager.uses_pages_directory = False
     _send_small_messages_at_once()
+    runtime.MESSAGE_FLUSH_INTERVAL_SECS = FLUSH_SECONDS  # type: ignore[attr-defined]
     start()
     yield {}
 
