@@ -34,7 +34,7 @@ def first_step() -> None:
     script = scripts.first_step(optimizer, gradient, lr)
     if not cards.predict_measure_explain("opt_first", comparison.prediction, comparison, script=script, draw=False):
         return
-    optimizers_charts.first_steps(optimizers_view.first_steps(lr), abs(gradient), lr)
+    optimizers_charts.first_steps(optimizers_view.first_steps(lr), abs(gradient))
     code_view.lesson("adagrad", lessons.adagrad, g=gradient, lr=lr)
 
 

@@ -13,6 +13,7 @@ from core.optimizers import OPTIMIZERS, SURFACES, Surface, Trajectory
 from core.optimizers.closed_form import MOMENTUM, compare_loss, largest_stable_lr, predict_loss
 from core.words import _
 from pages._ui import inputs
+from pages._ui.charts import optimizers as optimizers_charts
 from pages._ui.scripts import optimizers as scripts
 
 NUM_STEPS = 200
@@ -147,13 +148,14 @@ def compared_first_step(optimizer: str, gradient: float, lr: float) -> Compariso
 
 
 @functools.lru_cache(maxsize=64)
-def first_steps(lr: float) -> tuple[tuple[str, float, Comparison], ...]:
+def first_steps(lr: float) -> optimizers_charts.FirstSteps:
     """Every optimizer's first step for gradients of very different sizes."""
-    return tuple(
+    every = (
         (OPTIMIZERS[name].class_name, gradient, compared_first_step(name, gradient, lr))
         for name in optimizers.FIRST_STEPS
         for gradient in GRADIENTS
     )
+    return optimizers_charts.plot_first_steps(tuple(every), lr)
 
 
 # State

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -149,22 +150,33 @@ def _draw_losses(names: tuple[str, ...]) -> Any:
     return alt.layer(lines, ends.encode(**look, tooltip=tip)).properties(height=110, padding=PADDING)
 
 
-def first_steps(every: Sequence[tuple[str, float, Comparison]], gradient: float, lr: float) -> None:
-    """How far the first step goes against the gradient's size: predicted dashed, taken solid."""
+@dataclass(frozen=True)
+class FirstSteps:
+    """What the chart of first steps shows at one learning rate, whatever gradient is chosen on it."""
+
+    names: tuple[str, ...]
+    rows: pyarrow.Table
+    alt_text: str
+
+
+def plot_first_steps(every: Sequence[tuple[str, float, Comparison]], lr: float) -> FirstSteps:
+    """The rows of the chart, and what it says, of an optimizer's name, a gradient, and the step for each."""
     rows: list[dict[str, Any]] = []
-    for name, size, comparison in every:
-        assert comparison.prediction.value is not None
-        rows.append(
-            {"optimizer": name, "g": size, "predicted": abs(comparison.prediction.value),
-             "measured": abs(comparison.measurement.value)}
-        )  # fmt: skip
-    if gradient:
-        rows.append({"chosen": gradient})
-    words = "; ".join(
-        f"{name}, g = {size:g}: {units.significant(abs(one.measurement.value))}" for name, size, one in every
-    )
-    names = tuple(dict.fromkeys(name for name, _size, _one in every))
-    show(_draw_first_steps, rows, names, alt_text=_("first steps at lr {lr:g}: {words}").format(lr=lr, words=words))
+    for name, size, one in every:
+        assert one.prediction.value is not None
+        predicted, measured = abs(one.prediction.value), abs(one.measurement.value)
+        rows.append({"optimizer": name, "g": size, "predicted": predicted, "measured": measured})
+    words = "; ".join(f"{row['optimizer']}, g = {row['g']:g}: {units.significant(row['measured'])}" for row in rows)
+    names = tuple(dict.fromkeys(row["optimizer"] for row in rows))
+    alt_text = _("first steps at lr {lr:g}: {words}").format(lr=lr, words=words)
+    return FirstSteps(names, pyarrow.Table.from_pylist(rows), alt_text)
+
+
+def first_steps(of: FirstSteps, gradient: float) -> None:
+    """How far the first step goes against the gradient's size: predicted dashed, taken solid."""
+    chosen = pyarrow.table({"chosen": [gradient] if gradient else []})
+    rows = pyarrow.concat_tables([of.rows, chosen], promote_options="default").combine_chunks()
+    show(_draw_first_steps, rows, of.names, alt_text=of.alt_text)
 
 
 def _draw_first_steps(names: tuple[str, ...]) -> Any:
