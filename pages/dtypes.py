@@ -32,7 +32,7 @@ def formats() -> None:
         "dt_relative", prediction, comparison, script=script, waiting=waiting, draw=False
     ):
         return
-    rounded = dtypes.survey(typed.exact, dtypes_view.with_own(fmt))
+    rounded = dtypes_tables.survey(typed.exact, tuple(dtypes_view.with_own(fmt)))
     left, right = st.columns([3, 2])
     with left:
         dtypes_tables.survey_table(typed, rounded)

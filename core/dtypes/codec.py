@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from core.checks import one_of, whole_number
 from core.dtypes.exact import read
@@ -77,7 +77,13 @@ def decode(code: int, fmt: Format | str) -> Decoded:
     [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
     """
     fmt = find(fmt) if isinstance(fmt, str) else fmt
-    code = whole_number(_("a code of {name}").format(name=fmt.name), code, 0, (1 << fmt.bits) - 1)
+    if type(code) is not int or not 0 <= code < 1 << fmt.bits:
+        code = whole_number(_("a code of {name}").format(name=fmt.name), code, 0, (1 << fmt.bits) - 1)
+    return _decoded(code, fmt)
+
+
+@lru_cache(maxsize=2048)
+def _decoded(code: int, fmt: Format) -> Decoded:
     sign = int(bool(code & fmt.sign_mask))
     if fmt.integer:
         size = abs(code - (sign << fmt.bits)) if fmt.signed else code

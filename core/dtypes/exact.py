@@ -210,14 +210,17 @@ def scientific_text(value: Fraction, digits: int = 0) -> str:
     """
     if not value:
         return "0"
-    exact = _decimal_of(value) if not digits else None
+    exact = _digits_of(value) if not digits else None
     if exact is None:
-        exact = Context(digits or 17, Emax=10**6, Emin=-(10**6)).divide(
-            Decimal(value.numerator), Decimal(value.denominator)
+        rounded = Context(digits or 17, Emax=10**6, Emin=-(10**6)).divide(
+            Decimal(abs(value.numerator)), Decimal(value.denominator)
         )
-    mantissa = "".join(str(digit) for digit in exact.as_tuple().digits).rstrip("0")
+        written, power = "".join(map(str, rounded.as_tuple().digits)), rounded.adjusted()
+    else:
+        written, power = exact[0], len(exact[0]) - 1 - exact[1]
+    mantissa = written.rstrip("0")
     point = "." if len(mantissa) > 1 else ""
-    return f"{'-' if value < 0 else ''}{mantissa[0]}{point}{mantissa[1:]}e{exact.adjusted()}"
+    return f"{'-' if value < 0 else ''}{mantissa[0]}{point}{mantissa[1:]}e{power}"
 
 
 def power_of_two(exponent: int) -> str:
@@ -248,7 +251,16 @@ def fraction_text(value: Fraction) -> str:
 
 
 def _decimal_of(value: Fraction) -> Decimal | None:
-    """n / 2^p = n·5^p / 10^p; None where the denominator has another factor, or the digits are too many."""
+    """The number as a decimal; None where ``_digits_of`` is."""
+    exact = _digits_of(value)
+    return None if exact is None else Decimal((int(value < 0), tuple(map(int, exact[0])), -exact[1]))
+
+
+def _digits_of(value: Fraction) -> tuple[str, int] | None:
+    """All digits of its size, and how many of them stand behind the point: n / 2^p = n·5^p / 10^p.
+
+    None where the denominator has another factor, or the digits are too many.
+    """
     denominator, fives = value.denominator, 0
     while denominator % 5 == 0 and fives < MAX_PLACES:
         denominator, fives = denominator // 5, fives + 1
@@ -256,5 +268,4 @@ def _decimal_of(value: Fraction) -> Decimal | None:
     places = max(twos, fives)
     if denominator != 1 << twos or places > MAX_PLACES or abs(value.numerator) >= 10**MAX_PLACES:
         return None
-    digits = str(abs(value.numerator) * 10**places // value.denominator)
-    return Decimal((int(value < 0), tuple(map(int, digits)), -places))
+    return str(abs(value.numerator) * 10**places // value.denominator), places

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from core.checks import one_of, whole_number
 from core.words import _
@@ -124,6 +124,7 @@ class Format:
         return replace(self, overflow=overflow)
 
 
+@lru_cache(maxsize=512)
 def two_to(power: int) -> Fraction:
     """2^power, exactly.
 

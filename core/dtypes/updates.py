@@ -29,6 +29,7 @@ MAX_STEPS = 2_000
 MAX_RUNS = 256
 MAX_UPDATE = 1.0
 KEPT_POINTS = 101
+LOOK_EVERY = 32  # updates by torch between two looks whether the weight still moves: each takes as long as two
 
 
 @dataclass(frozen=True)
@@ -146,16 +147,9 @@ def accumulate(name: str, update: float = 1e-4, steps: int = 1000, runs: int = 6
     (1.0, 0, '1.100', True)
     """
     fmt, update, steps, runs = _checked(name, update, steps, runs)
-    marks = tuple(sorted({round(step) for step in np.linspace(0, steps, min(KEPT_POINTS, steps + 1))}))
-    kept = set(marks)
+    marks = tuple(sorted({round(step) for step in np.linspace(0, steps, min(KEPT_POINTS, steps + 1)).tolist()}))
     nearest, stuck_at = _nearest(fmt, update, steps)
-    uniform_SR = np.random.default_rng(seed).random((steps + 1, runs))
-    weights, sampled = np.ones(runs), []
-    for step in range(steps + 1):
-        if step in kept:
-            sampled.append(weights)
-        weights = _stochastic(weights + update, fmt, uniform_SR[step])
-    sampled_SR = np.array(sampled)
+    sampled_SR = _stochastic_runs(fmt, update, marks, np.random.default_rng(seed).random((steps + 1, runs)))
     low, high = np.quantile(sampled_SR, [0.05, 0.95], axis=1)
     return Accumulation(
         fmt=fmt,
@@ -173,8 +167,40 @@ def accumulate(name: str, update: float = 1e-4, steps: int = 1000, runs: int = 6
     )
 
 
+def _stochastic_runs(fmt: Format, update: float, marks: tuple[int, ...], uniform_SR: Floats) -> Floats:
+    """The weights of every run after each marked number of updates, each sum rounded by its uniform number.
+
+    While no run leaves its power of two, weights are counted in the spacings of their format there: scaling by a power
+    of two changes no digit, and a step is an addition and a rounding to whole numbers. That is how many steps are sure
+    to be such; where none is, the step is one of ``_stochastic``.
+    """
+    weights, sampled, kept = np.ones(uniform_SR.shape[1]), [], set(marks)
+    step, last = 0, marks[-1]
+    while step < last:
+        spacing = np.ldexp(1.0, np.maximum(np.frexp(weights)[1] - 1, fmt.min_exponent) - fmt.mantissa_bits)
+        counted, added = weights / spacing, update / spacing
+        ends, most = np.minimum(2.0 ** (fmt.mantissa_bits + 1), float(fmt.max_value) / spacing), np.floor(added) + 1
+        room = ((ends - counted) / most).min()
+        if not room >= 1:  # NaN too
+            sampled += [weights] if step in kept else []
+            weights = _stochastic(weights + update, fmt, uniform_SR[step])
+            step += 1
+            continue
+        while room >= 1 and step < last:
+            for _sure in range(min(int(room), last - step)):
+                sampled += [counted * spacing] if step in kept else []
+                counted = counted + added
+                whole = np.floor(counted)
+                counted -= whole
+                counted = whole + (uniform_SR[step] < counted)
+                step += 1
+            room = ((ends - counted) / most).min()
+        weights = counted * spacing
+    return np.array([*sampled, weights])
+
+
 def _stochastic(sums: Floats, fmt: Format, uniform: Floats) -> Floats:
-    """``round_array`` for finite positive numbers, a thousand times in a row: without what it does for others."""
+    """``round_array`` for finite positive numbers, many times in a row: without what it does for others."""
     if not sums.max() < float(fmt.max_value):  # NaN too
         return round_array(sums, fmt, uniform)
     exponent = np.maximum(np.frexp(sums)[1] - 1, fmt.min_exponent) - fmt.mantissa_bits
@@ -194,7 +220,8 @@ def _checked(name: str, update: float, steps: int, runs: int = 1) -> tuple[Forma
     return fmt, update, steps, whole_number(_("runs"), runs, 1, MAX_RUNS)
 
 
-def _nearest(fmt: Format, update: float, steps: int) -> tuple[list[float], int | None]:
+@lru_cache(maxsize=64)
+def _nearest(fmt: Format, update: float, steps: int) -> tuple[tuple[float, ...], int | None]:
     """The weights under nearest rounding until they stop moving, and the step at which they do.
 
     Exact, in whole numbers: everything is counted in 2^-``places``, of which every number involved is a multiple.
@@ -205,14 +232,14 @@ def _nearest(fmt: Format, update: float, steps: int) -> tuple[list[float], int |
     for step in range(steps):
         after = encode_ratio(weight + step_size, unit, fmt)
         if after == code:
-            return weights, step
+            return tuple(weights), step
         if after > fmt.max_code:  # infinite or NaN, and so it stays
-            return [*weights, float(decode(after, fmt))], step + 1
+            return (*weights, float(decode(after, fmt))), step + 1
         field, mantissa = after >> fmt.mantissa_bits, after & ((1 << fmt.mantissa_bits) - 1)
         significand = mantissa + (1 << fmt.mantissa_bits)  # from 1 upwards every number is normal
         code, weight = after, significand << (field - fmt.bias - fmt.mantissa_bits + places)
         weights.append(weight / unit)
-    return weights, None
+    return tuple(weights), None
 
 
 def compare_accumulated(name: str, update: float = 1e-4, steps: int = 1000) -> Comparison:
@@ -247,8 +274,11 @@ def torch_accumulated(fmt: Format, update: float, steps: int, quantity: str) -> 
     kind = getattr(torch, fmt.torch_name)
     weight = torch.ones(1).to(kind)
     if kind.itemsize > 1:
-        for _step in range(steps):
+        for step in range(steps):
+            before = weight.clone() if step % LOOK_EVERY == 0 else None
             weight += update
+            if before is not None and torch.equal(before, weight):
+                break  # the same sum again, for ever
     else:
         for _step in range(steps):
             after = (weight.float() + update).to(kind)

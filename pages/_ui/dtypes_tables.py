@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from fractions import Fraction
 from html import escape
@@ -17,6 +18,10 @@ from pages._ui import tables
 SHOWN_DIGITS = 60
 SHOWN_RESULT = 24
 FP64_POWER = 300  # of ten: a little less than the largest number of fp64
+FP64_POWER_OF_TWO = 990  # surely within 10^±300
+
+
+survey = functools.lru_cache(maxsize=64)(dtypes.survey)
 
 
 def facts(typed: dtypes.Typed) -> None:
@@ -33,7 +38,7 @@ def facts(typed: dtypes.Typed) -> None:
     if ulp is not None:
         text = f"{dtypes.power_text(ulp)} = {units.significant(float(ulp))}"
         rows.append((_("spacing (ULP)"), text, dtypes.scientific_text(ulp)))
-    (rounded,) = dtypes.survey(typed.exact, [fmt])
+    (rounded,) = survey(typed.exact, (fmt,))
     if rounded.error is not None and rounded.error_ulps is not None:
         off = _("{ulps} ULP, relative {relative}").format(
             ulps=_figure(rounded.error_ulps), relative=_relative(typed, rounded)
@@ -75,6 +80,8 @@ def _relative(typed: dtypes.Typed, one: dtypes.Rounded) -> str:
 
 def _figure(value: Fraction) -> str:
     """Three significant digits, of numbers beyond fp64 too: a number far outside a format is off by any factor."""
+    if not value or abs(value.numerator.bit_length() - value.denominator.bit_length()) < FP64_POWER_OF_TWO:
+        return units.significant(float(value))
     mantissa, _e, power = dtypes.scientific_text(value, 3).partition("e")
     if abs(int(power or "0")) < FP64_POWER:
         return units.significant(float(value))
@@ -93,9 +100,12 @@ def survey_table(typed: dtypes.Typed, rounded: Sequence[dtypes.Rounded]) -> None
     tables.show(head, rows, _("the number in each format"), dense=True)
 
 
+_library_casts = functools.lru_cache(maxsize=256)(dtypes.library_casts)
+
+
 def _other_library(typed: dtypes.Typed, one: dtypes.Rounded) -> str:
     """torch's and ml_dtypes' casts where they disagree, with their versions."""
-    casts = dtypes.library_casts(typed.exact, one.fmt)
+    casts = _library_casts(typed.exact, one.fmt)
     if len({cast.decoded.code for cast in casts}) < 2 or all(cast.decoded.kind == "nan" for cast in casts):
         return ""
     told = "; ".join(f"{cast.library} {cast.version}: {_short(cast.decoded)}" for cast in casts)

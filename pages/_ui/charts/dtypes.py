@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow
+
 from core import units
 from core.dtypes import KINDS, Accumulation, BlockError, NumberLine, Rounded, Shares, power_of_two
 from core.words import _
@@ -116,14 +118,14 @@ def _draw_number_lines(count: int, with_number: bool) -> Any:
 
 def accumulation(one: Accumulation) -> None:
     """The weight after each update: without rounding, to nearest, and stochastically."""
-    rows: list[dict[str, Any]] = []
     weights = (one.exact, one.nearest, one.stochastic_mean, one.one_run)
     series = tuple(zip(_roundings(), weights, strict=True))
-    for name, values in series:
-        finite = [(step, value) for step, value in zip(one.steps, values, strict=True) if math.isfinite(value)]
-        rows += [{"step": step, "weight": value, "name": name} for step, value in finite]
+    lines = [(step, value, None, None, name) for name, values in series
+             for step, value in zip(one.steps, values, strict=True) if math.isfinite(value)]  # fmt: skip
     band = zip(one.steps, one.stochastic_low, one.stochastic_high, strict=True)
-    rows += [{"step": step, "low": low, "high": high} for step, low, high in band if math.isfinite(low + high)]
+    areas = [(step, None, low, high, None) for step, low, high in band if math.isfinite(low + high)]
+    columns = zip(*lines, *areas, strict=True)
+    rows = pyarrow.table(dict(zip(("step", "weight", "low", "high", "name"), columns, strict=True)))
     words = "; ".join(f"{name}: {units.significant(values[-1])}" for name, values in series)
     show(_draw_accumulation, rows, alt_text=_("the weight in the end: {words}").format(words=words))
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow
+
 from core.words import _
 from pages._ui.charts import CLAIM, INK, PART_COLORS, canvas, names_axis, show
 
@@ -28,14 +30,19 @@ def curves(
 
     A ``narrow`` chart has its legend in one column.
     """
-    rows: list[dict[str, Any]] = []
     end = math.inf if last is None else last
+    columns: dict[str, list[Any]] = {"x": [], "y": [], "series": [], "end": []}
     for name, points in lines.items():
         kept = [(x, y) for x, y in points if math.isfinite(y) and x <= end and (not log or y > LOG_FLOOR)]
-        rows += [{"x": float(x), "y": float(y), "series": name, "end": ""} for x, y in kept]
         if kept:
-            rows[-1]["end"] = name
-    high = last if last is not None else max((row["x"] for row in rows), default=1.0)
+            x_of, y_of = zip(*kept, strict=True)
+            columns["x"] += x_of
+            columns["y"] += y_of
+            columns["series"] += [name] * len(kept)
+            columns["end"] += [""] * (len(kept) - 1) + [name]
+    high = last if last is not None else max(columns["x"], default=1.0)
+    floats = {axis: pyarrow.array(columns[axis], pyarrow.float64()) for axis in ("x", "y")}
+    rows = pyarrow.table({**columns, **floats})
     names = tuple(lines)
     show(_draw_curves, rows, names, x_title, y_title, log, log_x, height, narrow, alt_text=alt_text, high=max(high, 1))
 
@@ -73,12 +80,12 @@ def _draw_curves(
 
 def counts(by_window: Sequence[int], expected: float) -> None:
     """How often each window was drawn; a window that never was is marked by its label."""
-    rows = [
-        {"window": index, "count": count, "expected": expected, "label": "" if count else _("never")}
-        for index, count in enumerate(by_window)
-    ]
+    rows = pyarrow.table({
+        "window": range(len(by_window)), "count": by_window, "expected": [expected] * len(by_window),
+        "label": ["" if count else _("never") for count in by_window],
+    })  # fmt: skip
     never = [index for index, count in enumerate(by_window) if not count]
-    alt = _("{n} windows, never drawn: {never}").format(n=len(rows), never=never[:20] or _("none"))
+    alt = _("{n} windows, never drawn: {never}").format(n=len(by_window), never=never[:20] or _("none"))
     show(_draw_counts, rows, alt_text=alt)
 
 
