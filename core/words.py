@@ -15,8 +15,9 @@ from pathlib import Path
 LOCALE_FOLDER = Path(__file__).resolve().parent.parent / "pages" / "_prose" / "locale"
 
 
+@functools.cache  # asked for 50 times in a rerun
 def language() -> str:
-    """The language of the app: NAPKIN_LANGUAGE, or English."""
+    """The language of the app for the life of the process: NAPKIN_LANGUAGE, or English."""
     return os.environ.get("NAPKIN_LANGUAGE", "en")
 
 

@@ -8,7 +8,7 @@ page, one control for all sections that share it, and the link that holds every 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
@@ -35,7 +35,6 @@ class Control:
     right: str
     read: Callable[[list[str]], Any]
     write: Callable[[Any], str | list[str]] = str
-    page: str = ""
 
 
 @dataclass
@@ -45,6 +44,7 @@ class _Book:
     page: str = ""
     section: str = ""
     controls: dict[str, Control] = field(default_factory=dict)
+    pages: dict[str, str] = field(default_factory=dict)  # by control: the page it is on, "" where on every page
     notes: dict[str, tuple[Any, str]] = field(default_factory=dict)  # by control: what is shown instead, and the note
     drawn: dict[str, str] = field(default_factory=dict)  # by name: the section that showed it first
     resets: dict[str, Any] = field(default_factory=dict)  # values that the next run gives to controls
@@ -64,7 +64,7 @@ def enter_page(name: str) -> None:
     if not coming:
         return
     book.notes = {}
-    kept = {key: state[key] for key, control in book.controls.items() if control.page == name and key in state}
+    kept = {key: state[key] for key, page in book.pages.items() if page == name and key in state}
     if kept and not st.query_params:
         # After the Back button Streamlit would read the bare address as "everything at its default": a plain rerun
         # takes the values from the session instead.
@@ -101,7 +101,7 @@ def link() -> str:
     shared = {
         key: control.write(state[key])
         for key, control in book.controls.items()
-        if control.page in (book.page, "") and key in state and state[key] != control.default
+        if book.pages[key] in (book.page, "") and key in state and state[key] != control.default
     }
     parts = urlsplit(st.context.url or "/")
     return urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(shared, doseq=True), ""))
@@ -118,8 +118,8 @@ def show(control: Control, draw: Draw, *, once: bool = False) -> Any:
     """Draw a control and return its value; where an earlier section of the whole page drew it, show the value only."""
     state, book, key = st.session_state, _book(), control.key
     page = "" if key in (LECTURE, PREDICT_FIRST) else book.page
-    known = book.controls.get(key)
-    assert known is None or known.page == page, f"the control {key!r} of {known.page} is also on {page}: rename one"
+    known = book.pages.setdefault(key, page)
+    assert known == page, f"the control {key!r} of {known} is also on {page}: rename one"
     value = state.get(key, _ABSENT)
     if book.drawn.setdefault(key, book.section) != book.section and value is not _ABSENT:
         if not once:
@@ -128,7 +128,7 @@ def show(control: Control, draw: Draw, *, once: bool = False) -> Any:
             # The value is part of the name: a control of that name would keep its first value.
             st.text_input(control.label, text, key=f"np_same_{book.section}_{key}_{text}", disabled=True)
         return value
-    book.controls[key] = replace(control, page=page)
+    book.controls[key] = control
     if value is not _ABSENT:
         if not _not_taken(control, value):
             return draw(_BOUND)

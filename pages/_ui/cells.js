@@ -54,7 +54,7 @@ function drawGrid(grid, picks) {
   return box;
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default function ({ data: [data], parentElement, setTriggerValue }) {
   const before = parentElement.querySelector(".np-all");
   // A redraw under the pointer keeps what is lit, and the focus.
   const focused = parentElement.activeElement ?? document.activeElement;

@@ -62,7 +62,8 @@ def show(key: str, grids: Sequence[Grid], alt_text: str, on_pick: Callable[[str]
         if on_pick is not None and name in {one.name for grid in grids for row in grid.rows for one in row if one}:
             on_pick(name)
 
-    _component()(key=f"np_cells_{key}", data=data, on_picked_change=picked)
+    # In a list: Streamlit would look through a dict's values for tables, cell by cell.
+    _component()(key=f"np_cells_{key}", data=[data], on_picked_change=picked)
 
 
 def _grid(grid: Grid) -> dict[str, Any]:

@@ -41,7 +41,8 @@ def grids(app):
 
 def cells_data(app):
     (component,) = app.get("bidi_component")
-    return json.loads(component.proto.json)
+    (data,) = json.loads(component.proto.json)
+    return data
 
 
 def test_the_lecture_s_element_lies_at_place_6():
