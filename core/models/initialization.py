@@ -147,22 +147,31 @@ def compare_truncation(scheme: str, fan_in: int, num_weights: int = 2**20, seed:
     >>> run.bound_in_sigmas, run.share_beyond, run.largest_in_sigmas < 7
     (384.0, 0.0, True)
     """
+    return compare_truncation_of(draw_weights(scheme, fan_in, num_weights, seed), scheme)
+
+
+def draw_weights(scheme: str, fan_in: int, num_weights: int, seed: int) -> Tensor:
+    """As many rows of ``fan_in`` weights as make up that number, at least one, by a scheme that truncates."""
     import torch
 
     one_of("scheme", scheme, tuple(key for key, one in SCHEMES.items() if one.cut < math.inf))
     fan_in, count = whole_number("d", fan_in, 1, MAX_DIM), whole_number("num_weights", num_weights, 2, 2**24)
     seed = whole_number("seed", seed, 0, MAX_SEED)
-    chosen = SCHEMES[scheme]
+    return initialize(torch.empty(max(1, count // fan_in), fan_in), scheme, seed)
+
+
+def compare_truncation_of(w_KD: Tensor, scheme: str) -> TruncationRun:
+    """The std of weights that the scheme drew, beside the closed form."""
+    chosen, fan_in = SCHEMES[scheme], w_KD.shape[1]
     sigma, bound, std = chosen.nominal_std(fan_in, 1), chosen.bound(fan_in, 1), chosen.std(fan_in, 1)
-    rows = max(1, count // fan_in)
-    w_KD = initialize(torch.empty(rows, fan_in), scheme, seed)
     formula = f"{units.significant(sigma)} · √(1 − 2cφ(c) / (2Φ(c) − 1)), c = {bound / sigma:g}"
     terms = (_sampling_error(std / math.sqrt(2 * w_KD.numel())),)
     prediction = Prediction(_("std of the weights"), std, "", formula, terms, chosen.source)
     measured = Measurement(
         _("std of the weights"), (_rms(w_KD),), "", _conditions(_("{n:,} weights").format(n=w_KD.numel()))
     )
-    largest = w_KD.abs().max().item() / sigma
+    least, most = w_KD.aminmax()
+    largest = max(-least.item(), most.item()) / sigma
     share = share_truncated(sigma, bound)
     return TruncationRun(scheme, fan_in, Comparison(prediction, measured), bound / sigma, largest, share)
 
@@ -202,10 +211,10 @@ def compare_output_std(
     x_BD = torch.randn(b, d, generator=torch.Generator().manual_seed(seed))
     w_KD = initialize(torch.empty(k, d), scheme, seed + 1)
     y_BK = x_BD @ w_KD.T
-    root, expected_std = math.sqrt(d), prediction.terms[0].value
+    root, expected_std, std = math.sqrt(d), prediction.terms[0].value, _rms(w_KD)
     parts = (
-        Term(_("the weights drawn"), root * (_rms(w_KD) - expected_std), _("their std is not quite σ")),
-        Term(_("the inputs drawn"), root * _rms(w_KD) * (_rms(x_BD) - 1), _("their std is not quite 1")),
+        Term(_("the weights drawn"), root * (std - expected_std), _("their std is not quite σ")),
+        Term(_("the inputs drawn"), root * std * (_rms(x_BD) - 1), _("their std is not quite 1")),
     )
     conditions = _conditions(_("{b:,} inputs, {k:,} outputs, seed {seed}").format(b=b, k=k, seed=seed))
     return Comparison(prediction, Measurement(_("std of the output"), (_rms(y_BK),), "", conditions), parts)
@@ -231,7 +240,10 @@ def scheme_named(key: str) -> Scheme:
 
 def _rms(x: Tensor) -> float:
     """Root mean square, in fp64: the std of what has a mean of zero."""
-    return x.detach().double().square().mean().sqrt().item()
+    import torch
+
+    norm: float = torch.linalg.vector_norm(x, dtype=torch.float64).item()
+    return norm / math.sqrt(x.numel())
 
 
 def _sampling_error(value: float) -> Term:

@@ -14,7 +14,7 @@ from core.checks import whole_number
 from core.claims import Comparison
 from core.models.config import TransformerConfig
 from core.models.gains import MAX_DEPTH, predict_gain
-from core.models.initialization import MAX_DIM, MAX_SEED, initialize, scheme_named
+from core.models.initialization import TruncationRun, compare_truncation_of, draw_weights, scheme_named
 from core.models.parameters import Parameter, compare_cruncher_parameters, compare_parameters, list_parameters
 from core.words import _
 
@@ -43,18 +43,30 @@ def weight_histogram(scheme: str, fan_in: int, num_weights: int = 2**18, seed: i
     >>> max(one.high for one in bins if one.measured), round(sum(one.measured for one in bins), 6)
     (3.0, 1.0)
     """
+    return picture_truncation(scheme, fan_in, num_weights, seed)[1]
+
+
+def picture_truncation(
+    scheme: str, fan_in: int, num_weights: int = 2**18, seed: int = 0
+) -> tuple[TruncationRun, tuple[WeightBin, ...]]:
+    """What ``compare_truncation`` and ``weight_histogram`` give, of weights that are drawn once.
+
+    >>> from core.models import compare_truncation
+    >>> run, bins = picture_truncation("truncated", 1024, 2**16)
+    >>> run == compare_truncation("truncated", 1024, 2**16), bins == weight_histogram("truncated", 1024, 2**16)
+    (True, True)
+    """
     import torch
 
-    chosen, d = scheme_named(scheme), whole_number("d", fan_in, 1, MAX_DIM)
-    count, seed = whole_number("num_weights", num_weights, 2, MAX_WEIGHTS), whole_number("seed", seed, 0, MAX_SEED)
-    sigma, cut = chosen.nominal_std(d, 1), chosen.bound(d, 1) / chosen.nominal_std(d, 1)
-    w_KD = initialize(torch.empty(max(1, count // d), d), scheme, seed)
+    w_KD = draw_weights(scheme, fan_in, whole_number("num_weights", num_weights, 2, MAX_WEIGHTS), seed)
+    run, sigma = compare_truncation_of(w_KD, scheme), scheme_named(scheme).nominal_std(w_KD.shape[1], 1)
     edges = [step / BINS_PER_SIGMA for step in range(-REACH * BINS_PER_SIGMA, REACH * BINS_PER_SIGMA + 1)]
     counts = torch.histogram(w_KD.flatten() / sigma, torch.tensor(edges)).hist.tolist()
-    return tuple(
-        WeightBin(low, high, _share_between(low, high, cut), counts[index] / w_KD.numel())
+    bins = (
+        WeightBin(low, high, _share_between(low, high, run.bound_in_sigmas), counts[index] / w_KD.numel())
         for index, (low, high) in enumerate(itertools.pairwise(edges))
     )
+    return run, tuple(bins)
 
 
 def share_beyond(bins: Sequence[WeightBin], sigmas: float) -> tuple[float, float]:

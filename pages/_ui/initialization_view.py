@@ -18,9 +18,9 @@ from core.models.picture import (
     WeightBin,
     list_cruncher,
     list_model,
+    picture_truncation,
     share_beyond,
     standard_error,
-    weight_histogram,
 )
 from core.words import _
 from pages._ui import inputs, jobs_view
@@ -31,7 +31,7 @@ MAX_INPUT_DIM, MAX_OUTPUT_DIM = 2**15, 256  # a layer of this size takes about 0
 BATCH_SIZE = 64
 MAX_CRUNCHER_LAYERS = 32  # each is built while you type
 NUM_WEIGHTS = 2**18
-LESSON_LIMIT = 2**21  # entries of a weight
+LESSON_LIMIT = 2**19  # entries of a weight, as many as the lecture's: torch's trunc_normal_ takes 25 ms for them
 CRUNCHER, OWN = "cruncher", "own"
 BOUNDS = {"lecture_truncated": _("±3 (the lecture's)"), "truncated": "±3σ"}
 QUANTITIES = {"activations": _("activations"), "gradients": _("gradients")}
@@ -63,6 +63,7 @@ def output_std(scheme: str, input_dim: int, output_dim: int, seed: int) -> Compa
     return models.compare_output_std(scheme, input_dim, output_dim, BATCH_SIZE, seed)
 
 
+@functools.lru_cache(maxsize=64)
 def output_stds(output_dim: int, seed: int) -> dict[str, tuple[Comparison, ...]]:
     """Every scheme measured at every width of the chart."""
     return {scheme: tuple(output_std(scheme, d, output_dim, seed) for d in DIMS) for scheme in models.SCHEMES}
@@ -98,8 +99,7 @@ def truncation() -> tuple[str, int, int]:
 @functools.lru_cache(maxsize=256)
 def truncated(scheme: str, fan_in: int, seed: int) -> tuple[TruncationRun, tuple[WeightBin, ...]]:
     """The weights drawn, and their histogram."""
-    run = models.compare_truncation(scheme, fan_in, NUM_WEIGHTS, seed)
-    return run, weight_histogram(scheme, fan_in, NUM_WEIGHTS, seed)
+    return picture_truncation(scheme, fan_in, NUM_WEIGHTS, seed)
 
 
 def truncation_in_words(run: TruncationRun, bins: Sequence[WeightBin]) -> str:
@@ -243,7 +243,7 @@ def cruncher_sizes(listing: ModelListing) -> dict[str, int] | None:
     if not isinstance(listing.config, tuple):
         return None
     dim, num_layers = listing.config
-    if num_layers * dim * dim > LESSON_LIMIT // 4 or num_layers > 20:
+    if num_layers * dim * dim > LESSON_LIMIT or num_layers > 20:
         st.caption(_("The code below runs while you type: here with the lecture's sizes."))
         dim, num_layers = 64, 2
     return {"dim": dim, "num_layers": num_layers, "b": 8}

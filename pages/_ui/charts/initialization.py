@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -78,7 +79,7 @@ def output_stds(
     across = sorted({*POWERS, 2**15, max(1, dim)})
     for scheme, comparisons in points.items():
         name = SCHEMES[scheme].name
-        predicted = [models.predict_output_std(scheme, d, k).value or 1.0 for d in across]
+        predicted = [_predicted_std(scheme, d, k) for d in across]
         rows += [{"scheme": name, "d": d, "predicted": value} for d, value in zip(across, predicted, strict=True)]
         measured = zip(dims, comparisons, strict=True)
         rows += [{"scheme": name, "d": d, "measured": one.measurement.value} for d, one in measured]
@@ -93,6 +94,11 @@ def output_stds(
     )
     alt_text = _("std of the output at input_dim {dims}: {words}").format(dims=", ".join(map(str, dims)), words=words)
     show(_draw_output_stds, rows, alt_text=alt_text, low=low / 2, high=high * 2.5)
+
+
+@functools.lru_cache(maxsize=4096)
+def _predicted_std(scheme: str, d: int, k: int) -> float:
+    return models.predict_output_std(scheme, d, k).value or 1.0
 
 
 def _draw_output_stds() -> Any:
