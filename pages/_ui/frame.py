@@ -118,6 +118,7 @@ def _guarded(show: Callable[[], None]) -> Callable[[], None]:
     @functools.wraps(show)
     def guarded() -> None:
         try:
+            warm.on_this_thread()
             show()
             binding.settle()
         except ValueError as refused:

@@ -2,6 +2,8 @@
 
 import asyncio
 import inspect
+import threading
+from pathlib import Path
 
 import torch
 from streamlit.runtime import runtime
@@ -19,6 +21,28 @@ def test_pages_compute_on_one_thread():
         assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_new_thread_computes_alone():
+    """A page's run has a new thread, whose first matrix product starts as many threads as cores unless it is told."""
+    x = torch.ones(64, 64)
+
+    def run() -> None:
+        warm.on_this_thread()
+        before = set(Path("/proc/self/task").iterdir())
+        x @ x
+        started.append(set(Path("/proc/self/task").iterdir()) - before)
+
+    started: list[set[Path]] = []
+    before = torch.get_num_threads()
+    try:
+        warm.load_torch()
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    finally:
+        torch.set_num_threads(before)
+    assert started == [set()]
 
 
 def test_the_server_hands_on_what_a_script_has_made_within_a_millisecond():
