@@ -20,6 +20,8 @@ def whole_number(name: str, value: object, low: int, high: int) -> int:
     Traceback (most recent call last):
     ValueError: B must be a whole number from 1 to 65,536; received 0
     """
+    if type(value) is int and low <= value <= high:  # nearly always
+        return value
     number = _finite_number(value)
     if number is None or number != int(number) or not low <= number <= high:
         message = _("{name} must be a whole number from {low:,} to {high:,}; received {value}")
@@ -36,6 +38,8 @@ def positive_number(name: str, value: object, high: float = math.inf) -> float:
     Traceback (most recent call last):
     ValueError: MFU must be a number above 0; received -1
     """
+    if type(value) is float and 0 < value <= high and value != math.inf:  # nearly always
+        return value
     number = _finite_number(value)
     if number is None or not 0 < number <= min(high, sys.float_info.max):
         limit = "" if math.isinf(high) else _(" and at most {high:,g}").format(high=high)
