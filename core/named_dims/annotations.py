@@ -61,7 +61,11 @@ def annotated_example(name: str) -> Example:
     >>> annotated_example("loss").wrong_shapes
     ((8, 1), (8,))
     """
-    checks.one_of("name", name, EXAMPLES)
+    return _example(checks.one_of("name", name, EXAMPLES))
+
+
+@functools.cache
+def _example(name: str) -> Example:
     import inspect
 
     from core.lessons import einops_playground as lessons
@@ -91,6 +95,11 @@ def check_annotations(name: str, shapes: Sequence[Shape]) -> Checked:
         raise ValueError(message.format(name=name, wanted=len(example.parameters), n=len(shapes)))
     sizes = [check_shape(shape, label) for label, shape in zip(example.parameters, shapes, strict=True)]
     check_elements((math.prod(sizes[0]), math.prod(sizes[1])), _("the two tensors, broadcast,"))
+    return _checked(name, tuple(sizes))
+
+
+@functools.lru_cache(maxsize=128)
+def _checked(name: str, sizes: tuple[Shape, ...]) -> Checked:
     import torch
 
     tensors = [torch.ones(shape) for shape in sizes]

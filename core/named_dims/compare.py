@@ -122,9 +122,14 @@ def compare_orders(first: str, second: str, shape: Shape, /, **sizes: int) -> Co
     >>> done.prediction.value, done.measurement.value
     (2, 2.0)
     """
+    one, other = (explain(pattern, shape, operation_="rearrange", **sizes) for pattern in (first, second))
+    return _compare_orders(one, other)
+
+
+@functools.lru_cache(maxsize=128)
+def _compare_orders(one: Explanation, other: Explanation) -> Comparison:
     from core.named_dims.sources import sources
 
-    one, other = (explain(pattern, shape, operation_="rearrange", **sizes) for pattern in (first, second))
     if one.output_shape != other.output_shape:
         message = _("the patterns give {one} and {other}: their cells can be compared where the shapes agree")
         raise ValueError(message.format(one=one.output_shape, other=other.output_shape))

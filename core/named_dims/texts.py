@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from core.named_dims.parse import MAX_OPERANDS
@@ -13,6 +14,7 @@ _MAX_DIGITS = 12
 _SHAPES = re.compile(r"[(\[]([^()\[\]]*)[)\]]\s*[,;]?\s*")
 
 
+@functools.lru_cache(maxsize=256)
 def read_shapes(text: str, most: int = MAX_OPERANDS, *, minus_one: bool = False) -> tuple[Shape, ...]:
     """Shapes from a text: ``(2, 3, 4), (2, 3, 4)``, or ``2 3 4; 2 3 4``; ``()`` is a tensor without dimensions.
 

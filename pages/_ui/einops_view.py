@@ -59,15 +59,11 @@ STORAGE_PRESETS = {
 
 def operation_controls() -> tuple[str, str, str, str]:
     """Operation, pattern, shape and sizes, shared by the sections of this page; the lecture's heads at first."""
-    left, middle, right, last = st.columns([1.1, 3, 1.3, 1.3])
-    with left:
+    with st.container(horizontal=True):
         operation = inputs.select(_("Operation"), "en_op", ONE_TENSOR)
-    with middle:
-        pattern = inputs.text(_("Pattern"), "en_pattern", HEADS["en_pattern"], named_dims.MAX_PATTERN_CHARS)
-    with right:
-        shape = inputs.text(_("Shape"), "en_shape", HEADS["en_shape"], named_dims.MAX_TEXT_CHARS)
-    with last:
-        sizes = inputs.text(_("Sizes by name"), "en_sizes", HEADS["en_sizes"], named_dims.MAX_TEXT_CHARS)
+        pattern = inputs.text(_("Pattern"), "en_pattern", HEADS["en_pattern"], named_dims.MAX_PATTERN_CHARS, width=520)
+        shape = inputs.text(_("Shape"), "en_shape", HEADS["en_shape"], named_dims.MAX_TEXT_CHARS, width=210)
+        sizes = inputs.text(_("Sizes by name"), "en_sizes", HEADS["en_sizes"], named_dims.MAX_TEXT_CHARS, width=210)
     return operation, pattern, shape, sizes
 
 
@@ -208,35 +204,31 @@ def _names(keys: Sequence[str]) -> str:
 def einsum_controls() -> tuple[str, str]:
     """Pattern and shapes of an einsum; the lecture's scores at first."""
     scores = next(iter(EINSUM_PRESETS.values()))
-    left, right = st.columns([3, 2])
-    with left:
+    with st.container(horizontal=True):
         pattern = inputs.text(_("Pattern"), "en_einsum", scores["en_einsum"], named_dims.MAX_PATTERN_CHARS)
-    with right:
-        shapes = inputs.text(_("Shapes"), "en_shapes", scores["en_shapes"], named_dims.MAX_TEXT_CHARS)
+        shapes = inputs.text(_("Shapes"), "en_shapes", scores["en_shapes"], named_dims.MAX_TEXT_CHARS, width=440)
     return pattern, shapes
 
 
 def reduction_controls() -> tuple[str, str]:
     """Pattern and shape of a reduction; the lecture's at first."""
-    left, right = st.columns([3, 2])
-    with left:
+    with st.container(horizontal=True):
         pattern = inputs.text(_("Pattern"), "en_reduced", "... hidden -> ...", named_dims.MAX_PATTERN_CHARS)
-    with right:
-        shape = inputs.text(_("Shape"), "en_reduced_shape", "(2, 3, 4)", named_dims.MAX_TEXT_CHARS)
+        shape = inputs.text(_("Shape"), "en_reduced_shape", "(2, 3, 4)", named_dims.MAX_TEXT_CHARS, width=440)
     return pattern, shape
 
 
 def order_controls() -> tuple[str, str, str, str]:
     """Two patterns, a shape and sizes; heads first and heads last at first."""
-    columns = st.columns([2, 2, 1, 1])
-    values = []
-    for column, label, key, default in zip(
-        columns,
-        (_("Pattern"), _("Another"), _("Shape"), _("Sizes by name")),
-        ("en_first", "en_second", "en_order_shape", "en_order_sizes"),
-        ("(heads d) -> heads d", "(d heads) -> heads d", "(8)", "heads=2"),
-        strict=True,
-    ):
-        with column:
-            values.append(inputs.text(label, key, default, named_dims.MAX_PATTERN_CHARS))
+    fields = {
+        "en_first": (_("Pattern"), "(heads d) -> heads d", "stretch"),
+        "en_second": (_("Another"), "(d heads) -> heads d", "stretch"),
+        "en_order_shape": (_("Shape"), "(8)", 180),
+        "en_order_sizes": (_("Sizes by name"), "heads=2", 180),
+    }
+    with st.container(horizontal=True):
+        values = [
+            inputs.text(label, key, default, named_dims.MAX_PATTERN_CHARS, width=width)
+            for key, (label, default, width) in fields.items()
+        ]
     return values[0], values[1], values[2], values[3]
