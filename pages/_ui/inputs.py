@@ -173,8 +173,7 @@ def hidden(key: str) -> str:
     control = Control(key, key, "", "", lambda texts: texts[-1])
 
     def draw(bound: dict[str, Any]) -> Any:
-        with st.container(key=f"np_hidden_{key}"):
-            return st.text_input(key, key=key, max_chars=64, label_visibility="collapsed", **bound)
+        return st.text_input(f"np-hidden {key}", key=key, max_chars=64, **bound)  # style.css knows the label
 
     return str(binding.show(control, draw, once=True) or "")
 
