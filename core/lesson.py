@@ -12,9 +12,11 @@ import functools
 import inspect
 import math
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import PurePath
 from types import CodeType, FrameType
 from typing import Any
 
@@ -66,6 +68,10 @@ def describe(value: Any) -> str:
     >>> describe(0.1 + 0.2), describe(33554432), describe("fp32"), describe([1.0, 2.5])
     ('0.300', '33,554,432', "'fp32'", '[1.00, 2.50]')
     """
+    if isinstance(value, str) and value.startswith(tempfile.gettempdir()):
+        return "a temporary folder"  # its name is random, and says where this machine keeps such things
+    if isinstance(value, PurePath):
+        return f"…/{value.name}"
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return repr(value)
     if isinstance(value, int):

@@ -1,6 +1,8 @@
 """Lessons run, record what their lines assigned, and nothing else ever runs."""
 
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 import torch
@@ -110,6 +112,12 @@ def test_what_a_lesson_raises_passes_through_and_tracing_ends(monkeypatch):
 )
 def test_values_in_words(value, text):
     assert lesson.describe(value) == text
+
+
+def test_where_this_machine_keeps_its_temporary_files_stays_unsaid():
+    with tempfile.TemporaryDirectory() as folder:
+        assert lesson.describe(folder) == "a temporary folder"
+        assert lesson.describe(Path(folder) / "data.bin") == "…/data.bin"
 
 
 def test_a_network_is_shown_by_its_class():
