@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,8 +58,10 @@ def predict_parameters(config: TransformerShape) -> Prediction:
     return Prediction(_("parameters"), config.num_params, "parameters", formula, terms, config.source)
 
 
-def compare_parameters(config: TransformerConfig) -> Comparison:
+def compare_parameters(config: TransformerConfig, listed: Sequence[Parameter] | None = None) -> Comparison:
     """The closed form beside the model as torch builds it, on the meta device: no memory, any size.
+
+    ``listed`` are its parameters where it has been built.
 
     >>> from core.models.config import PRESETS
     >>> compare_parameters(PRESETS["gpt2"]).difference
@@ -66,11 +69,12 @@ def compare_parameters(config: TransformerConfig) -> Comparison:
     """
     from core.models.transformer import TransformerLM
 
-    return Comparison(predict_parameters(config), _count(TransformerLM(config, device="meta")))
+    listed = listed or list_parameters(TransformerLM(config, device="meta"))
+    return Comparison(predict_parameters(config), _count(listed))
 
 
-def compare_cruncher_parameters(dim: int, num_layers: int) -> Comparison:
-    """L·D² + D beside the Cruncher as torch builds it.
+def compare_cruncher_parameters(dim: int, num_layers: int, listed: Sequence[Parameter] | None = None) -> Comparison:
+    """L·D² + D beside the Cruncher as torch builds it; ``listed`` are its parameters where it has been built.
 
     >>> comparison = compare_cruncher_parameters(64, 2)
     >>> comparison.prediction.formula, comparison.measurement.value
@@ -84,13 +88,13 @@ def compare_cruncher_parameters(dim: int, num_layers: int) -> Comparison:
     source = _("CS336 lecture 2, §6.2")
     value = cruncher_parameters(dim, num_layers)
     prediction = Prediction(_("parameters"), value, "parameters", formula, terms, source)
-    return Comparison(prediction, _count(Cruncher(dim, num_layers, device="meta")))
+    return Comparison(prediction, _count(listed or list_parameters(Cruncher(dim, num_layers, device="meta"))))
 
 
-def _count(model: nn.Module) -> Measurement:
+def _count(listed: Sequence[Parameter]) -> Measurement:
     import torch
 
-    counted = sum(one.numel for one in list_parameters(model))
+    counted = sum(one.numel for one in listed)
     conditions = Conditions(
         "meta", _("torch's meta device"), "fp32", threads=1, warmup=0, trials=1, torch_version=str(torch.__version__)
     )

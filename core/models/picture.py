@@ -114,7 +114,7 @@ class ModelListing:
 
 
 def list_model(config: TransformerConfig) -> ModelListing:
-    """A Transformer counted and listed, without its memory. About 10 ms a layer, twice.
+    """A Transformer counted and listed, without its memory. About 10 ms a layer.
 
     >>> from core.models.config import PRESETS
     >>> len(list_model(PRESETS["gpt2"]).parameters)
@@ -122,7 +122,8 @@ def list_model(config: TransformerConfig) -> ModelListing:
     """
     from core.models.transformer import TransformerLM
 
-    return ModelListing(config, compare_parameters(config), list_parameters(TransformerLM(config, device="meta")))
+    listed = list_parameters(TransformerLM(config, device="meta"))
+    return ModelListing(config, compare_parameters(config, listed), listed)
 
 
 def list_cruncher(dim: int, num_layers: int) -> ModelListing:
@@ -131,11 +132,11 @@ def list_cruncher(dim: int, num_layers: int) -> ModelListing:
     >>> [one.numel for one in list_cruncher(64, 2).parameters]
     [4096, 4096, 64]
     """
-    from core.models.lecture import Cruncher
+    from core.models.lecture import Cruncher, check_dims
 
-    comparison = compare_cruncher_parameters(dim, num_layers)
+    dim, num_layers = check_dims(dim, num_layers)
     listed = list_parameters(Cruncher(dim, num_layers, device="meta"))
-    return ModelListing((int(dim), int(num_layers)), comparison, listed)
+    return ModelListing((dim, num_layers), compare_cruncher_parameters(dim, num_layers, listed), listed)
 
 
 @dataclass(frozen=True)

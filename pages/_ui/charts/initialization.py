@@ -178,43 +178,64 @@ def _draw_histogram(bounds: tuple[str, ...]) -> Any:
 
 def through_depth(runs: Sequence[GainRun], dim: int, num_layers: int, relu: bool, of: str) -> None:
     """Root mean square at every layer on a log axis: predicted dashed for each scheme, measured solid."""
-    rows: list[dict[str, Any]] = []
+    rows, alt_text, low, high = _plot_depth(tuple(runs), dim, num_layers, relu, of)
+    show(_draw_depth, rows, of, alt_text=alt_text, low=low, high=high, last=num_layers)
+
+
+@functools.lru_cache(maxsize=256)
+def _plot_depth(
+    runs: tuple[GainRun, ...], dim: int, num_layers: int, relu: bool, of: str
+) -> tuple[pyarrow.Table, str, float, float]:
+    """The rows, what they say, and the limits of the axis."""
+    predicted: dict[str, list[Any]] = {"scheme": [], "layer": [], "predicted": []}
+    measured: dict[str, list[Any]] = {"scheme": [], "layer": [], "measured": []}
     ends: dict[str, tuple[float, float]] = {}
     beyond: dict[str, str] = {}
     by_scheme = {one.scheme: one for one in runs}
     for scheme, described in SCHEMES.items():
         run = by_scheme.get(scheme)
-        predicted = _predicted(scheme, dim, num_layers, relu, of, run)
-        rows += [{"scheme": described.name, "layer": layer, "predicted": value} for layer, value in predicted]
-        measured = () if run is None else run.activation_rms if of == "activations" else run.gradient_rms
-        rows += [
-            {"scheme": described.name, "layer": layer, "measured": value}
-            for layer, value in enumerate(measured)
-            if 0 < value < math.inf
-        ]
-        ends[scheme] = predicted[-1 if of == "activations" else 0]
+        layers, values = _predicted(scheme, dim, num_layers, relu, of, run)
+        _add(predicted, described.name, layers, values)
+        ends[scheme] = (layers[-1], values[-1]) if of == "activations" else (layers[0], values[0])
+        if run is not None:
+            found = enumerate(run.activation_rms if of == "activations" else run.gradient_rms)
+            points = [(layer, value) for layer, value in found if 0 < value < math.inf]
+            _add(measured, described.name, [layer for layer, _v in points], [value for _l, value in points])
         left = None if run is None else run.overflow_at
         if of == "activations" and left is not None:
             beyond[scheme] = _(", beyond fp32 at layer {layer}").format(layer=left)
-    values = [row[key] for row in rows for key in ("predicted", "measured") if key in row]
-    low, high = min(values), max(values)
+    every = predicted["predicted"] + measured["measured"]
+    low, high = min(every), max(every)
     span = math.log(high / low) or 1.0
-    rows += [{"layer": one["x"], **one} for one in _end_labels(ends, span, beyond)]
+    labels = [{"layer": one["x"], **one} for one in _end_labels(ends, span, beyond)]
+    tables = [pyarrow.table(predicted), *([pyarrow.table(measured)] if measured["layer"] else [])]
+    rows = pyarrow.concat_tables([*tables, pyarrow.Table.from_pylist(labels)], promote_options="default")
     words = "; ".join(f"{SCHEMES[scheme].name}: {units.significant(end)}" for scheme, (_x, end) in ends.items())
     alt_text = _("predicted root mean square of {of} at the far end: {words}").format(of=of, words=words)
     margin = math.exp(0.14 * span)
-    show(_draw_depth, rows, of, alt_text=alt_text, low=low / margin, high=high * margin, last=num_layers)
+    return rows.combine_chunks(), alt_text, low / margin, high * margin
+
+
+def _add(columns: dict[str, list[Any]], *values: Any) -> None:
+    """Rows of one scheme: its name, the layers, and a value at each."""
+    name, layers, at_each = values
+    for column, entries in zip(columns.values(), ([name] * len(layers), layers, at_each), strict=True):
+        column += entries
 
 
 def _predicted(
     scheme: str, dim: int, num_layers: int, relu: bool, of: str, run: GainRun | None
-) -> list[tuple[int, float]]:
-    """By layer; a gradient begins where the run ended."""
-    rms = predict_rms(scheme, dim, num_layers, relu)
+) -> tuple[Sequence[int], Sequence[float]]:
+    """The layers, and the value at each; a gradient begins where the run ended."""
+    rms = _predicted_rms(scheme, dim, num_layers, relu)
     if of == "activations":
-        return list(enumerate(rms))
+        return range(len(rms)), rms
     last = num_layers if run is None else len(run.gradient_rms) - 1
-    return [(last - back, value) for back, value in enumerate(rms[: last + 1])][::-1]
+    rms = rms[: last + 1]
+    return range(last + 1 - len(rms), last + 1), rms[::-1]
+
+
+_predicted_rms = functools.lru_cache(maxsize=1024)(predict_rms)  # both charts ask for it
 
 
 def _draw_depth(of: str) -> Any:
