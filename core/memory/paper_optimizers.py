@@ -21,12 +21,15 @@ def optimizer_state_bytes(config: StepConfig, once: Named, block: Named) -> int:
 
     def of(named: Named) -> int:
         if config.optimizer != "muon":
-            return state_bytes(config.optimizer, [shape for _name, shape in named], dtype)
-        matrices = [shape for name, shape in named if is_muons(named is block, shape)]
-        others = [shape for name, shape in named if not is_muons(named is block, shape)]
-        return state_bytes("muon", matrices, dtype) + state_bytes("adamw", others, dtype)
+            return _state_bytes(config.optimizer, tuple(shape for _name, shape in named), dtype)
+        matrices = tuple(shape for name, shape in named if is_muons(named is block, shape))
+        others = tuple(shape for name, shape in named if not is_muons(named is block, shape))
+        return _state_bytes("muon", matrices, dtype) + _state_bytes("adamw", others, dtype)
 
     return of(once) + config.num_layers * of(block)
+
+
+_state_bytes = functools.lru_cache(maxsize=256)(state_bytes)
 
 
 def is_muons(in_block: bool, shape: Shape) -> bool:

@@ -31,8 +31,11 @@ def predict_step(config: StepConfig) -> StepMemory:
     >>> step.peak_bytes, step.peak_moment
     (6407847704, 'loss backward')
     """
+    if config.sharding is not None:
+        alone = predict_step(config.change(sharding=None, num_devices=1))
+        return _on_one_device(config, alone)
     written = step_on_paper(config)
-    step = StepMemory(
+    return StepMemory(
         config.num_layers,
         written.moments,
         _activation_terms(config, written.kept),
@@ -40,7 +43,6 @@ def predict_step(config: StepConfig) -> StepMemory:
         _state_terms(config),
         config=config,
     )
-    return step if config.sharding is None else _on_one_device(config, step)
 
 
 @functools.lru_cache(maxsize=512)
@@ -57,6 +59,12 @@ def predict_moments(config: StepConfig) -> StepMemory:
 
 def sharded(config: StepConfig) -> Sharding:
     """How the step's states are dealt out to its devices."""
+    return _sharded(config.change(batch_size=1, seq_len=1, accumulation_steps=1, checkpointing=None))
+
+
+@functools.lru_cache(maxsize=256)
+def _sharded(config: StepConfig) -> Sharding:
+    """Of the config's states, which do not depend on its activations."""
     dtype = "bf16" if config.precision == "bf16" else "fp32"
     house = "napkin" if config.optimizer_implementation == "napkin" else "torch"
     units = transformer_units(config.model) if config.implementation == "napkin" else _units(config)
@@ -92,7 +100,7 @@ def _on_one_device(config: StepConfig, step: StepMemory) -> StepMemory:
         Moment(one.kind, one.block, one.micro_batch, moved(one.highest, one.kind), moved(one.end, one.kind))
         for one in step.moments
     )
-    return replace(step, moments=moments, parameter_terms=(), state_terms=())
+    return replace(step, moments=moments, parameter_terms=(), state_terms=(), config=config)
 
 
 def _activation_terms(config: StepConfig, kept: Kept) -> tuple[Term, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 
 import torch
@@ -44,4 +45,7 @@ def _max_bytes(device: torch.device) -> int:
             raise ValueError(f"NAPKIN_MAX_MODEL_BYTES must be a whole number of bytes; it is {given[:40]!r}") from None
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory) // 2
-    return physical_memory_bytes() // 2
+    return _physical_memory_bytes() // 2
+
+
+_physical_memory_bytes = functools.cache(physical_memory_bytes)  # reading it takes 1 ms

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import pyarrow
 
 from core import units
 from core.claims import Comparison
 from core.memory import result
+from core.memory.config import StepConfig
 from core.memory.fits import Checkpointing, PeakLine
+from core.memory.predict import predict_step
 from core.memory.result import Moment
 from core.memory.step_memory import NAMES, StepMemory
 from core.words import _
@@ -40,37 +45,56 @@ def _color(legend: Any) -> Any:
 
 def timeline(step: StepMemory, measured: StepMemory | None) -> None:
     """A step from left to right: live bytes by category, predicted; the measured totals as points; the peak marked."""
+    predicted = measured is None and step.conditions is None and isinstance(step.config, StepConfig)
+    rows, unit, text, high = _plot_predicted(step.config) if predicted else _plot_timeline(step, measured)
+    show(_draw_timeline, rows, unit, alt_text=text, high=high, last=len(step.moments) - 0.5)
+
+
+@functools.lru_cache(maxsize=256)
+def _plot_predicted(config: StepConfig) -> tuple[pyarrow.Table, str, str, float]:
+    return _plot_timeline(predict_step(config), None)
+
+
+def _plot_timeline(step: StepMemory, measured: StepMemory | None) -> tuple[pyarrow.Table, str, str, float]:
+    """The rows, the unit of their bytes, what they say, and how high the chart is."""
     moments = step.moments
     peak = moments.index(step.peak)
     highest = max(step.peak_bytes, measured.peak_bytes if measured else 0)
     divide, unit = scaled_unit(highest, "B")
-    rows: list[dict[str, Any]] = []
-    for index, moment in enumerate(moments):
-        for at, held in ((index, moment.highest), (index + 0.5, moment.end)):
-            rows += [
-                {"at": at, "category": name, "bytes": held.get(key, 0) / divide, "order": order}
-                for order, (key, name) in enumerate(STACKED.items())
-            ]
-        rows.append(_hover(index, moment, moments[index - 1] if index else None, step.name(moment)))
-    rows += [
+    held = [one for moment in moments for one in (moment.highest, moment.end)]
+    areas = {
+        "at": [half / 2 for half in range(len(held))] * len(STACKED),
+        "category": [name for name in STACKED.values() for _one in held],
+        "bytes": [one.get(key, 0) / divide for key in STACKED for one in held],
+        "order": [order for order in range(len(STACKED)) for _one in held],
+    }
+    hover = [
+        _hover(index, moment, moments[index - 1] if index else None, step.name(moment))
+        for index, moment in enumerate(moments)
+    ]
+    points = [
         {"measured_at": index, "measured": moment.highest_bytes / divide}
         for index, moment in enumerate(measured.moments if measured else ())
     ]
     text = _("peak: {moment}, {bytes}").format(moment=step.peak_moment, bytes=units.si_bytes(step.peak_bytes))
     early = peak < len(moments) / 4
-    rows.append({"peak_at": peak, "peak": step.peak_bytes / divide, "label": text, "early": early})
-    rows += _phases(moments)
-    show(_draw_timeline, rows, unit, alt_text=text, high=1.5 * highest / divide, last=len(moments) - 0.5)
+    marks = [{"peak_at": peak, "peak": step.peak_bytes / divide, "label": text, "early": early}]
+    parts = [pyarrow.Table.from_pylist(one) for one in (hover, points, marks, _phases(moments)) if one]
+    rows = pyarrow.concat_tables([pyarrow.table(areas), *parts], promote_options="default").combine_chunks()
+    return rows, unit, text, 1.5 * highest / divide
 
 
 def _hover(index: int, moment: Moment, before: Moment | None, name: str) -> dict[str, Any]:
     """What a pointer over a moment reads: its name, the bytes there, and what it leaves more or less."""
     change = moment.end_bytes - (before.end_bytes if before is not None else 0)
     row: dict[str, Any] = {"low": index - 0.25, "top": index + 0.75, "name": name}
-    row |= {name: units.si_bytes(moment.highest.get(key, 0)) for key, name in NAMES.items()}
+    row |= {name: _written(moment.highest.get(key, 0)) for key, name in NAMES.items()}
     row |= {"total": f"{moment.highest_bytes:,} B"}
-    row |= {"change": "" if before is None else ("+ " if change >= 0 else "− ") + units.si_bytes(abs(change))}
+    row |= {"change": "" if before is None else ("+ " if change >= 0 else "− ") + _written(abs(change))}
     return row
+
+
+_written = functools.lru_cache(maxsize=4096)(units.si_bytes)  # most of what a step holds, it holds for many moments
 
 
 def _phases(moments: Sequence[Moment]) -> list[dict[str, Any]]:
