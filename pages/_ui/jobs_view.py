@@ -6,6 +6,7 @@ The job's number is in the address. A click elsewhere, a page change or a reload
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import streamlit as st
@@ -46,7 +47,9 @@ def button_and_progress(
         except (jobs.JobError, ValueError) as error:
             st.session_state[f"{key}_refused"] = str(error)
 
-    with st.container(horizontal=True, vertical_alignment="center"):
+    # The button needs a row of its own only with something beside it.
+    row = nullcontext() if running is None else st.container(horizontal=True, vertical_alignment="center")
+    with row:
         st.button(
             label,
             key=f"{key}_start",
