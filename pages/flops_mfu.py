@@ -15,18 +15,15 @@ LESSON_LIMIT_FLOPS = 10**9
 
 @frame.section(_("What is the difference between FLOPs and FLOP/s?"), _("Scale"))
 def scale() -> None:
-    columns = st.columns([2, 1, 1, 1, 1])
-    with columns[4]:
+    with st.container(horizontal=True):
+        first = st.container()  # whose options depend on the last
+        devices = inputs.whole_number(_("Devices"), "devices", 8, 1, 1_000_000, width=180)
+        weeks = inputs.real_number(_("Weeks"), "weeks", 1.0, 0.01, 520.0, width=180)
+        mfu = inputs.real_number("MFU", "mfu", 1.0, 0.01, 1.5, width=180)
         dtype = inputs.select(_("Dtype"), "scale_dtype", ["bf16", "fp16", "fp8", "fp32"])
     peaks = flops.promised_peaks(dtype)
-    with columns[0]:
+    with first:
         peak = peaks[inputs.select(_("Accelerator"), "accelerator", list(peaks))]
-    with columns[1]:
-        devices = inputs.whole_number(_("Devices"), "devices", 8, 1, 1_000_000)
-    with columns[2]:
-        weeks = inputs.real_number(_("Weeks"), "weeks", 1.0, 0.01, 520.0)
-    with columns[3]:
-        mfu = inputs.real_number("MFU", "mfu", 1.0, 0.01, 1.5)
     prediction = flops.predict_budget(devices, peak.flop_per_sec, weeks, mfu)
     script = scripts.budget(devices, peak.flop_per_sec, weeks, mfu)
     if not cards.predict_measure_explain("budget", prediction, script=script):
@@ -46,9 +43,8 @@ def scale() -> None:
 
 @frame.section(_("How many FLOPs is a matrix multiply?"), _("Count"), needs_torch=True)
 def count() -> None:
-    columns = st.columns([1, 1, 1, 2], vertical_alignment="bottom")
-    b, d, k = matmul_view.dims(columns)
-    with columns[3]:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        b, d, k = matmul_view.dims()
         inputs.presets(matmul_view.PRESETS)
     comparison = flops.compare_matmul_flops(b, d, k)
     if not cards.predict_measure_explain(
@@ -128,13 +124,13 @@ def method() -> None:
 
 @frame.section(_("From which size on is the machine busy?"), _("Sweep"))
 def sweep() -> None:
-    columns = st.columns([2, 2, 1])
     shown = {"squares": _("squares"), "skewed": _("skewed, equal work")}
-    with columns[0]:
+    with st.container(horizontal=True):
         kind = inputs.choice(_("Shapes"), "sweep_shapes", list(shown), shown.__getitem__)
-    with columns[1]:
         dtypes = inputs.several(_("Dtypes"), "sweep_dtypes", list(machine.CALIBRATED_DTYPES), ["fp32"])
-    device, threads, calibration = matmul_view.machine_controls(columns[2])
+        threads = matmul_view.threads_control()
+    device = machine.choose_device()
+    calibration = machine.calibration(device, threads)
     if calibration is None:
         return
     shapes = flops.square_shapes() if kind == "squares" else flops.skewed_shapes()
@@ -162,13 +158,14 @@ def sweep() -> None:
 
 @frame.section(_("Is it the arithmetic or the memory?"), _("Roofline"))
 def roofline() -> None:
-    columns = st.columns([1, 1, 1, 1, 1, 2])
-    b, d, k = matmul_view.dims(columns)
-    with columns[4]:
-        dtype = inputs.select(_("Dtype"), "roof_dtype", list(machine.CALIBRATED_DTYPES))
-    with columns[5]:
+    with st.container(horizontal=True):
+        b, d, k = matmul_view.dims()
+        threads = matmul_view.threads_control()
+        with st.container(width=150):
+            dtype = inputs.select(_("Dtype"), "roof_dtype", list(machine.CALIBRATED_DTYPES))
         sheets = matmul_view.choose_sheets(dtype)
-    device, threads, calibration = matmul_view.machine_controls(columns[3])
+    device = machine.choose_device()
+    calibration = machine.calibration(device, threads)
     if calibration is None:
         return
     roof = matmul_view.roof_of(device, dtype, calibration)

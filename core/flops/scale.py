@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from core import hardware
@@ -52,6 +53,11 @@ def promised_peaks(dtype: str) -> dict[str, PromisedPeak]:
     >>> promised_peaks("bf16")["H100 (the lecture's)"].flop_per_sec
     989500000000000.0
     """
+    return dict(_promised_peaks(dtype))
+
+
+@functools.lru_cache(maxsize=32)
+def _promised_peaks(dtype: str) -> dict[str, PromisedPeak]:
     peaks = []
     if dtype == "bf16":
         peaks = [

@@ -98,13 +98,13 @@ def _submit(device: Device, threads: int) -> str:
     return job_id
 
 
-def offer_again(message: str, device: Device, threads: int) -> None:
-    """Say what is wrong with the ceilings, and offer to take them again."""
-    if not inputs.first_here("np_recalibrate"):
+def offer_again(message: str, device: Device, threads: int, key: str = "np_recalibrate") -> None:
+    """Say what is wrong with the ceilings, and offer to take them again; two things may be, each with its ``key``."""
+    if not inputs.first_here(key):
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.html(f'<p class="np-warning">{message}</p>', width="content")
-        st.button(_("Calibrate again"), key="np_recalibrate", on_click=forget, args=(device, threads), type="tertiary")
+        st.button(_("Calibrate again"), key=key, on_click=forget, args=(device, threads), type="tertiary")
 
 
 def _describe(known: Calibration, device: Device, threads: int) -> None:

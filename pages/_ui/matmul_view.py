@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from core import flops, hardware, jobs
 from core.hardware import Calibration, Device
@@ -20,6 +18,7 @@ PRESETS = {
     "256³": {"b": 256, "d": 256, "k": 256},
     "1024³": {"b": 1024, "d": 1024, "k": 1024},
 }
+FIELD = 140  # pixels
 
 
 @dataclass(frozen=True)
@@ -40,32 +39,29 @@ class Measured:
         return self.dtypes[0] if len(self.dtypes) == 1 else inputs.choice(_("Explain"), "explained", self.dtypes)
 
 
-def dims(columns: Sequence[DeltaGenerator]) -> list[int]:
+def dims() -> list[int]:
     """B, D and K, shared by the sections of this page."""
-    sizes = []
-    for column, name, size in zip(columns, ("b", "d", "k"), (1024, 256, 64), strict=False):
-        with column:
-            sizes.append(inputs.whole_number(name.upper(), name, size, 1, flops.MAX_DIM))
-    return sizes
+    return [
+        inputs.whole_number(name.upper(), name, size, 1, flops.MAX_DIM, width=FIELD)
+        for name, size in {"b": 1024, "d": 256, "k": 64}.items()
+    ]
 
 
-def machine_controls(column: DeltaGenerator) -> tuple[Device, int, Calibration | None]:
-    """The device, torch's threads, and the ceilings for both; None for these while they are being calibrated."""
-    device = machine.choose_device()
+def threads_control() -> int:
+    """torch's threads, shared by the sections of this page."""
     cores = machine.cores()
-    with column:
-        threads = inputs.whole_number(_("Threads"), "threads", cores, 1, cores)
-    return device, threads, machine.calibration(device, threads)
+    return inputs.whole_number(_("Threads"), "threads", cores, 1, cores, width=FIELD)
 
 
 def measurement(*, needed: bool = False) -> Measured | None:
     """The controls of a measurement and what it led to; None while the machine is calibrated, or if it is needed."""
-    columns = st.columns([1, 1, 1, 1, 2])
-    b, d, k = dims(columns)
-    with columns[4]:
-        options = [dtype for dtype in flops.DTYPES if dtype in machine.chosen_device().supported_dtypes]
-        dtypes = inputs.several(_("Dtypes"), "dtypes", options, ["fp32"])
-    device, threads, calibration = machine_controls(columns[3])
+    with st.container(horizontal=True):
+        b, d, k = dims()
+        threads = threads_control()
+        supported = machine.chosen_device().supported_dtypes
+        dtypes = inputs.several(_("Dtypes"), "dtypes", [one for one in flops.DTYPES if one in supported], ["fp32"])
+    device = machine.choose_device()
+    calibration = machine.calibration(device, threads)
     if calibration is None:
         return None
     expected = {dtype: calibration.peak_flop_per_sec(dtype) for dtype in dtypes}
@@ -91,7 +87,7 @@ def measurement(*, needed: bool = False) -> Measured | None:
     script = scripts.matmul_time(b, d, k, dtypes[0], device.id, threads)
     if not missing and any(flops.beats_ceiling(fitting[dtype], peaks[dtype]) for dtype in dtypes):
         message = _("This ran faster than the calibrated peak, which was taken in a bad moment.")
-        machine.offer_again(message, device, threads)
+        machine.offer_again(message, device, threads, "np_recalibrate_faster")
     return Measured(b, d, k, dtypes, peaks, calibration, {} if missing else fitting, script)
 
 
