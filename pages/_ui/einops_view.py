@@ -61,9 +61,9 @@ def operation_controls() -> tuple[str, str, str, str]:
     """Operation, pattern, shape and sizes, shared by the sections of this page; the lecture's heads at first."""
     with st.container(horizontal=True):
         operation = inputs.select(_("Operation"), "en_op", ONE_TENSOR)
-        pattern = inputs.text(_("Pattern"), "en_pattern", HEADS["en_pattern"], named_dims.MAX_PATTERN_CHARS, width=520)
-        shape = inputs.text(_("Shape"), "en_shape", HEADS["en_shape"], named_dims.MAX_TEXT_CHARS, width=210)
-        sizes = inputs.text(_("Sizes by name"), "en_sizes", HEADS["en_sizes"], named_dims.MAX_TEXT_CHARS, width=210)
+        pattern = inputs.text(_("Pattern"), "en_pattern", HEADS["en_pattern"], named_dims.MAX_PATTERN_CHARS, width=430)
+        shape = inputs.text(_("Shape"), "en_shape", HEADS["en_shape"], named_dims.MAX_TEXT_CHARS, width=190)
+        sizes = inputs.text(_("Sizes by name"), "en_sizes", HEADS["en_sizes"], named_dims.MAX_TEXT_CHARS, width=190)
     return operation, pattern, shape, sizes
 
 
