@@ -28,18 +28,13 @@ PRESETS = {
 
 @frame.section(_("How long does it take to train a language model?"), _("Training time"))
 def training_time() -> None:
-    columns = st.columns([1, 1, 1, 2, 1])
-    with columns[0]:
-        billions = inputs.real_number(_("Parameters, in billions"), "params", 70.0, 0.001, 100_000.0)
-    with columns[1]:
-        trillions = inputs.real_number(_("Tokens, in trillions"), "tokens", 15.0, 0.001, 10_000.0)
-    with columns[2]:
-        devices = inputs.whole_number(_("Devices"), "train_devices", 1024, 1, 1_000_000)
     peaks = {name: peak for name, peak in flops.promised_peaks("bf16").items() if peak.flop_per_sec is not None}
-    with columns[3]:
+    with st.container(horizontal=True):
+        billions = inputs.real_number(_("Parameters, in billions"), "params", 70.0, 0.001, 100_000.0, width=190)
+        trillions = inputs.real_number(_("Tokens, in trillions"), "tokens", 15.0, 0.001, 10_000.0, width=190)
+        devices = inputs.whole_number(_("Devices"), "train_devices", 1024, 1, 1_000_000, width=190)
         peak = peaks[inputs.select(_("Accelerator (bf16)"), "train_on", list(peaks))]
-    with columns[4]:
-        mfu = inputs.real_number("MFU", "train_mfu", 0.5, 0.01, 1.0)
+        mfu = inputs.real_number("MFU", "train_mfu", 0.5, 0.01, 1.0, width=190)
     with st.container(horizontal=True, vertical_alignment="center"):
         inputs.presets(PRESETS)
         priced = inputs.switch(_("Energy and cost"), "priced")
@@ -54,12 +49,9 @@ def training_time() -> None:
 
 def energy_and_cost(devices: int, seconds: float) -> None:
     """What the training takes from the grid and from the budget."""
-    columns = st.columns(3)
-    with columns[0]:
+    with st.container(horizontal=True):
         watts = inputs.real_number(_("Watts each"), "watts", H100_WATTS, 1.0, 5000.0)
-    with columns[1]:
         pue = inputs.real_number(_("PUE: what the building adds"), "pue", 1.1, 1.0, 3.0)
-    with columns[2]:
         price = inputs.real_number(_("Dollars for a device and hour"), "price", 2.5, 0.01, 1000.0)
     energy = napkin.predict_energy(devices, watts, seconds, pue)
     cost = napkin.predict_cost(devices, price, seconds)
@@ -68,13 +60,10 @@ def energy_and_cost(devices: int, seconds: float) -> None:
 
 @frame.section(_("What is the largest model that fits?"), _("Largest model"))
 def largest_model() -> None:
-    columns = st.columns([1, 2, 2])
-    with columns[0]:
-        devices = inputs.whole_number(_("Devices"), "fit_devices", 8, 1, 1_000_000)
     known = {one.name: one for one in hardware.all_accelerators() if one.memory_bytes}
-    with columns[1]:
+    with st.container(horizontal=True):
+        devices = inputs.whole_number(_("Devices"), "fit_devices", 8, 1, 1_000_000, width=230)
         accelerator = known[inputs.select(_("Accelerator"), "fit_on", sorted(known), default="NVIDIA H100 SXM5 80GB")]
-    with columns[2]:
         recipe = napkin.RECIPES[inputs.select(_("Recipe"), "recipe", list(napkin.RECIPES))]
     prediction = napkin.predict_max_params(devices, accelerator.memory_bytes, recipe)
     script = scripts.max_params(devices, accelerator.memory_bytes, recipe.name)
@@ -89,10 +78,8 @@ def largest_model() -> None:
 @frame.section(_("Does the napkin fit what was published?"), _("Published runs"))
 def published_runs() -> None:
     runs = {run.model: run for run in napkin.published_runs() if run.gpu_hours is not None and not run.is_benchmark}
-    columns = st.columns([1, 2])
-    with columns[0]:
-        mfu = inputs.real_number(_("MFU that the napkin assumes"), "assumed_mfu", 0.4, 0.01, 1.0)
-    with columns[1]:
+    with st.container(horizontal=True):
+        mfu = inputs.real_number(_("MFU that the napkin assumes"), "assumed_mfu", 0.4, 0.01, 1.0, width=390)
         run = runs[inputs.select(_("Training"), "run", list(runs), default="Llama 3.1 405B")]
     comparison = napkin.compare_gpu_hours(run, mfu)
     script = scripts.gpu_hours(run.model, mfu)
@@ -105,7 +92,7 @@ def published_runs() -> None:
     st.markdown(message.format(implied=run.implied_mfu, reported=run.reported or _("none")))
     napkin_charts.gpu_hours(list(runs.values()), mfu, run)
     with st.expander(_("All rows, with their sources and doubts")):
-        charts.table(napkin.published_table(), _("published trainings and benchmarks"))
+        charts.table(napkin_charts.published(), _("published trainings and benchmarks"))
 
 
 @frame.section(_("Why do two reports of one training give two MFUs?"), _("Two MFUs"))

@@ -145,6 +145,7 @@ def compare_gpu_hours(run: PublishedRun, mfu: float) -> Comparison | None:
     return Comparison(prediction, measurement, (part,))
 
 
+@functools.cache
 def published_table() -> tuple[dict[str, object], ...]:
     """All rows for a table: what was reported, what follows, how far it can be trusted."""
     return tuple(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
+
+import pyarrow
 
 from core import napkin
 from core.napkin import PublishedRun, Recipe
@@ -72,13 +75,21 @@ def _draw_recipes(parts: tuple[str, ...]) -> Any:
     return alt.layer(bars, labels).properties(height=alt.Step(42))
 
 
+@functools.cache
+def published() -> pyarrow.Table:
+    """All rows of the published trainings, as columns."""
+    rows = napkin.published_table()
+    return pyarrow.table({name: [row[name] for row in rows] for name in rows[0]})
+
+
 def gpu_hours(runs: Sequence[PublishedRun], mfu: float, chosen: PublishedRun) -> None:
     """Reported against predicted GPU-hours, log-log, with the line on which they agree; doubtful rows are crosses."""
+    hours = [run.predicted_gpu_hours(mfu) for run in runs]
     rows: list[dict[str, Any]] = [
         {
             "agree": False,
             "model": run.model,
-            "predicted": run.predicted_gpu_hours(mfu),
+            "predicted": predicted,
             "reported": run.gpu_hours,
             "mfu": run.implied_mfu,
             "shape": "cross" if run.is_doubtful else "circle",
@@ -86,9 +97,9 @@ def gpu_hours(runs: Sequence[PublishedRun], mfu: float, chosen: PublishedRun) ->
             "color": CLAIM if run is chosen else UNEXPLAINED,
             "name": run.model if run is chosen else "",
         }
-        for run in runs
+        for run, predicted in zip(runs, hours, strict=True)
     ]
-    values = [value for run in runs for value in (run.predicted_gpu_hours(mfu), run.gpu_hours or 1.0)]
+    values = [*hours, *(run.gpu_hours or 1.0 for run in runs)]
     low, high = min(values) / 2, max(values) * 2
     rows += [{"agree": True, "predicted": end, "reported": end} for end in (low, high)]
     alt_text = _("reported GPU-hours against predicted ones, log-log")
