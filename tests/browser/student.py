@@ -37,6 +37,14 @@ _BOUND_CONTROLS = """() => {
   return [...document.querySelectorAll('[data-testid=stElementContainer][class*=st-key-]')].filter(kind)
     .map(e => [[...e.classList].find(name => name.startsWith('st-key-')).slice(7), kinds[kind(e)]]);
 }"""
+_SHOWN = """keys => Object.fromEntries(keys.map(key => {
+  const control = document.querySelector(`.st-key-${CSS.escape(key)}`);
+  const one = selector => control.querySelector(selector);
+  const chosen = [...control.querySelectorAll('[aria-pressed=true], [aria-checked=true]')];
+  const slider = one('[role=slider], input[type=range]'), toggle = one('[role=switch]');
+  return [key, slider ? slider.value : chosen.length ? chosen.map(e => e.innerText).sort().join(', ')
+    : toggle ? String(toggle.checked) : one('input').value];
+}))"""
 _BROKEN = re.compile("This section failed|Page not found")
 
 
@@ -126,17 +134,10 @@ class Student:
         found = self.page.evaluate(_BOUND_CONTROLS)
         return {key: kind for key, kind in found if not key.startswith("np_") and not key.endswith("_section")}
 
-    def shown(self, key: str) -> str:
-        """What the control with that key shows: a number, a slider's position, the options chosen."""
-        control = self.control(key)
-        if control.get_by_role("slider").count():
-            return control.get_by_role("slider").input_value()
-        chosen = control.locator("[aria-pressed=true], [aria-checked=true]")
-        if chosen.count():
-            return ", ".join(sorted(chosen.all_inner_texts()))
-        if control.get_by_role("switch").count():
-            return str(control.get_by_role("switch").is_checked())
-        return self.field(key).input_value()
+    def shown(self, *keys: str) -> dict[str, str]:
+        """What the controls with those keys show: a number, a slider's position, the options chosen."""
+        shown: dict[str, str] = self.page.evaluate(_SHOWN, list(keys))
+        return shown
 
     def set_number(self, key: str, value: float | str) -> None:
         self.field(key).fill(str(value))
