@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -18,6 +19,7 @@ _DECIMAL = re.compile(r"-?(?:[0-9]{1,12}(?:\.[0-9]{0,12})?|\.[0-9]{1,12})(?:[eE]
 _SPELLINGS = str.maketrans({"−": "-", "×": ",", "…": "...", "\u00a0": " "})  # as pages and PDFs write them
 
 
+@functools.lru_cache(maxsize=256)
 def parse_shape(text: str) -> tuple[int, ...]:
     """The sizes in a text such as ``2, 3``, ``(2, 3)`` or ``2×3``; an empty one is a tensor of no dimensions.
 
@@ -65,6 +67,7 @@ def parse_index(text: str) -> tuple[int, ...]:
     return _numbers_of(text, _("element"))
 
 
+@functools.lru_cache(maxsize=256)
 def parse_chain(text: str) -> tuple[Operation, ...]:
     """The operations in a text such as ``x[:, 1].transpose(0, 1).view(3, 2)``; the ``x`` may be left out.
 

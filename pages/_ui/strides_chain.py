@@ -24,6 +24,7 @@ CHAINS = {
     _("expand"): {"strides_shape": "1, 3", "strides_chain": "x.expand(4, 3).sqrt()"},
     _("every other"): {"strides_shape": "4, 6", "strides_chain": "x[::2, 1::2].clone()"},
 }
+WIDE = 640  # pixels: the buttons beside the operation
 _GUESSES, _REFUSED = "_strides_guesses", "_strides_refused"
 
 
@@ -56,23 +57,18 @@ def run(shape: Shape, operations: tuple[Operation, ...]) -> Chain:
 
 def chain() -> tuple[Chain, DeltaGenerator]:
     """The controls that build a chain, the chain, and the place beside the buttons for what depends on it."""
-    shape_column, chain_column = st.columns([1, 5])
-    with shape_column:
-        shape_text = inputs.text(_("Shape of x"), "strides_shape", "2, 3", 60)
-    with chain_column:
-        text = inputs.text(_("Chain"), "strides_chain", LECTURE_CHAIN, strides.MAX_TEXT)
-    left, middle, right = st.columns([1.2, 1.2, 3.6], vertical_alignment="bottom")
-    with left:
+    shape_text, text = _shape_and_chain()
+    with st.container(horizontal=True, vertical_alignment="bottom"):
         name = inputs.select(_("Operation"), "strides_op", strides.NAMES, strides.usage, default="transpose")
-    with middle:
-        inputs.text(_("Arguments"), "strides_args", "", 60, placeholder=_suggested(name, shape_text, text))
-    with right:
-        inputs.presets(CHAINS)
-        with st.container(horizontal=True, gap="small"):
-            st.button(_("Append"), key="strides_append", type="primary", on_click=_append)
-            st.button(_("Undo"), key="strides_undo", on_click=_undo)
-            st.button(_("Reset"), key="strides_reset", on_click=inputs.set_values, kwargs={"strides_chain": "x"})
-            beside = st.container(horizontal=True, vertical_alignment="center")
+        suggested = _suggested(name, shape_text, text)
+        inputs.text(_("Arguments"), "strides_args", "", 60, placeholder=suggested, width=200)
+        with st.container(width=WIDE):
+            inputs.presets(CHAINS)
+            beside = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    with beside:
+        st.button(_("Append"), key="strides_append", type="primary", on_click=_append)
+        st.button(_("Undo"), key="strides_undo", on_click=_undo)
+        st.button(_("Reset"), key="strides_reset", on_click=inputs.set_values, kwargs={"strides_chain": "x"})
     if st.session_state.get(_REFUSED):
         st.warning(prose.plain(st.session_state.pop(_REFUSED)))
     return run(strides.parse_shape(shape_text), strides.parse_chain(text)), beside
@@ -80,12 +76,14 @@ def chain() -> tuple[Chain, DeltaGenerator]:
 
 def same_chain() -> Chain:
     """The chain of this page where it is looked at and not built."""
-    left, right = st.columns([1, 5])
-    with left:
-        shape = strides.parse_shape(inputs.text(_("Shape of x"), "strides_shape", "2, 3", 60))
-    with right:
-        text = inputs.text(_("Chain"), "strides_chain", LECTURE_CHAIN, strides.MAX_TEXT)
-    return run(shape, strides.parse_chain(text))
+    shape_text, text = _shape_and_chain()
+    return run(strides.parse_shape(shape_text), strides.parse_chain(text))
+
+
+def _shape_and_chain() -> tuple[str, str]:
+    with st.container(horizontal=True):
+        shape = inputs.text(_("Shape of x"), "strides_shape", "2, 3", 60, width=190)
+        return shape, inputs.text(_("Chain"), "strides_chain", LECTURE_CHAIN, strides.MAX_TEXT)
 
 
 def _suggested(name: str, shape_text: str, text: str) -> str:

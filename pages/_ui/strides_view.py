@@ -56,11 +56,9 @@ triu_mask = functools.lru_cache(maxsize=64)(strides.triu_mask)
 
 def element() -> tuple[Shape, Shape]:
     """The shape of a new tensor and one of its elements; the lecture's at first."""
-    left, right, _rest = st.columns([1.2, 1.2, 3])
-    with left:
-        shape = strides.parse_shape(inputs.text(_("Shape of x"), "strides_grid", "4, 4", 60))
-    with right:
-        index = strides.parse_index(inputs.text(_("Element"), "strides_element", "1, 2", 60))
+    with st.container(horizontal=True):
+        shape = strides.parse_shape(inputs.text(_("Shape of x"), "strides_grid", "4, 4", 60, width=250))
+        index = strides.parse_index(inputs.text(_("Element"), "strides_element", "1, 2", 60, width=250))
     strides.address_of(Layout.contiguous(shape), index)  # refused here, in words
     return shape, index
 
@@ -82,14 +80,10 @@ def pick_element(shape: Shape) -> None:
 
 def reordered() -> tuple[Chain, Shape]:
     """A tensor with its dimensions in another order, to be viewed in a new shape: the chain, and that shape."""
-    columns = st.columns([1, 1, 1, 2.6], vertical_alignment="bottom")
-    with columns[0]:
-        shape = strides.parse_shape(inputs.text(_("Shape of x"), "strides_view_shape", "2, 3", 60))
-    with columns[1]:
-        order = strides.parse_index(inputs.text(_("permute to"), "strides_view_order", "1, 0", 60))
-    with columns[2]:
-        new = strides.parse_index(inputs.text(_("view as"), "strides_view_new", "2, 3", 60))
-    with columns[3]:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        shape = strides.parse_shape(inputs.text(_("Shape of x"), "strides_view_shape", "2, 3", 60, width=200))
+        order = strides.parse_index(inputs.text(_("permute to"), "strides_view_order", "1, 0", 60, width=200))
+        new = strides.parse_index(inputs.text(_("view as"), "strides_view_new", "2, 3", 60, width=200))
         inputs.presets(REFUSALS)
     made = strides_chain.run(shape, (Operation("permute", order), Operation("view", new)))
     if made.steps[0].after is None:
@@ -102,11 +96,9 @@ def reordered() -> tuple[Chain, Shape]:
 
 def element_to_write(made: Chain) -> strides.Write:
     """The tensor and the element to write to, and what the write did."""
-    left, right, _rest = st.columns([1.2, 1.2, 3])
-    with left:
-        number = inputs.whole_number(_("Tensor (0 is x)"), "strides_to", 0, 0, strides.MAX_OPERATIONS)
-    with right:
-        index = strides.parse_index(inputs.text(_("Element"), "strides_at", "0, 0", 60))
+    with st.container(horizontal=True):
+        number = inputs.whole_number(_("Tensor (0 is x)"), "strides_to", 0, 0, strides.MAX_OPERATIONS, width=250)
+        index = strides.parse_index(inputs.text(_("Element"), "strides_at", "0, 0", 60, width=250))
     return strides.write_through(made.shape, made.operations, number, index)
 
 
@@ -121,12 +113,9 @@ def pick_write(name: str) -> None:
 
 def bytes_chain() -> tuple[Shape, tuple[Operation, ...], str]:
     """The shape and the chain whose bytes are counted, and the chain as text."""
-    left, middle, right = st.columns([1.1, 2.2, 2.7], vertical_alignment="bottom")
-    with left:
-        shape = strides.parse_shape(inputs.text(_("Shape of x"), "strides_bytes_shape", "1000000", 60))
-    with middle:
-        text = inputs.text(_("Chain"), "strides_bytes_chain", "x[:10]", strides.MAX_TEXT)
-    with right:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        shape = strides.parse_shape(inputs.text(_("Shape of x"), "strides_bytes_shape", "1000000", 60, width=180))
+        text = inputs.text(_("Chain"), "strides_bytes_chain", "x[:10]", strides.MAX_TEXT, width=370)
         inputs.presets(BYTES)
     operations = strides.parse_chain(text)
     return shape, operations, strides.format_chain(operations)
@@ -195,12 +184,9 @@ def _row(numbers: Sequence[float]) -> str:
 
 def operands() -> strides.MatmulShapes:
     """The two shapes that are multiplied."""
-    left, middle, right = st.columns([1.3, 1.3, 3.4], vertical_alignment="bottom")
-    with left:
-        a = strides.parse_shape(inputs.text(_("Shape of a"), "strides_a", "4, 8, 16, 32", 60))
-    with middle:
-        b = strides.parse_shape(inputs.text(_("Shape of b"), "strides_b", "32, 2", 60))
-    with right:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        a = strides.parse_shape(inputs.text(_("Shape of a"), "strides_a", "4, 8, 16, 32", 60, width=250))
+        b = strides.parse_shape(inputs.text(_("Shape of b"), "strides_b", "32, 2", 60, width=250))
         inputs.presets(MATMULS)
     return strides.explain_matmul(a, b)
 
