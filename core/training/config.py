@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -205,8 +206,7 @@ class TrainConfig:
         >>> TrainConfig(lr=0.1, seed=3).changed()
         {'lr': 0.1, 'seed': 3}
         """
-        default = TrainConfig(task=self.task)
-        values = dataclasses.asdict(self)
+        default, values = _default(self.task), vars(self)
         changed = {k: v for k, v in values.items() if v != getattr(default, k) and k != "d_ff"}
         return ({"task": self.task} if self.task != "regression" else {}) | changed | self._own_width()
 
@@ -215,7 +215,7 @@ class TrainConfig:
 
     def to_json(self) -> str:
         """The settings as one line of JSON."""
-        return json.dumps(dataclasses.asdict(self))
+        return json.dumps(vars(self))  # in the order of the fields; none of them holds another dataclass
 
     @classmethod
     def from_json(cls, text: str) -> TrainConfig:
@@ -244,3 +244,8 @@ class TrainConfig:
             return cls(**values)
         except (TypeError, OverflowError) as error:  # a list where a number belongs
             raise ValueError(_("a setting has the wrong kind of value: {error}").format(error=error)) from error
+
+
+@functools.cache
+def _default(task: str) -> TrainConfig:
+    return TrainConfig(task=task)

@@ -19,7 +19,10 @@ def seed_everything(seed: int) -> None:
     >>> seed_everything(0); first == (torch.rand(1), np.random.rand(), random.random())
     True
     """
-    torch.manual_seed(seed)
+    if torch.accelerator.current_accelerator() is None:  # torch was built for the CPU alone
+        torch.default_generator.manual_seed(seed)  # manual_seed also notes the call's stack, for a GPU to come: 1 ms
+    else:
+        torch.manual_seed(seed)
     np.random.seed(seed % 2**32)
     random.seed(seed)
 

@@ -20,7 +20,8 @@ def cache_folder(name: str) -> Path:
     for parent in _candidates():
         folder = parent / name
         with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
+            if not folder.is_dir():
+                folder.mkdir(parents=True, exist_ok=True)
             if os.access(folder, os.W_OK):
                 return folder
     raise OSError("no folder can be written to; set NAPKIN_CACHE_DIR to one that can")

@@ -171,7 +171,10 @@ def _read_config(text: str) -> TrainConfig:
 
 def find_run(run_id: str) -> RunInfo:
     """A run as it is now. Raises ValueError where there is none of that id."""
-    folder = run_folder(run_id)
+    return _info(run_folder(run_id))
+
+
+def _info(folder: Path) -> RunInfo:
     config = _read_config((folder / "config.json").read_text())
     state = read_state(folder)
     now, message = state.state, state.message
@@ -182,7 +185,7 @@ def find_run(run_id: str) -> RunInfo:
         )
     last = last_record(folder / "records.jsonl")
     return RunInfo(
-        run_id, config, now, 0 if last is None else last.step + 1, last, state.checkpoint_step,
+        folder.name, config, now, 0 if last is None else last.step + 1, last, state.checkpoint_step,
         state.checkpoint_every, message, state.started, read_job(folder),
     )  # fmt: skip
 
@@ -190,11 +193,8 @@ def find_run(run_id: str) -> RunInfo:
 def _without_owner(folder: Path, state: RunState) -> tuple[str, str]:
     """What has become of a run that nobody trains: its job is being submitted, waits, has just begun, or is over."""
     job_id = read_job(folder)
-    if (
-        state.state == "queued"
-        and not job_id
-        and time.time() - (folder / "state.json").stat().st_mtime < SUBMIT_SECONDS
-    ):
+    age_seconds = time.time() - (folder / "state.json").stat().st_mtime
+    if state.state == "queued" and not job_id and age_seconds < SUBMIT_SECONDS:
         return state.state, ""
     job = jobs.status(job_id) if job_id else None
     if job is not None and job.state in ("queued", "running"):
@@ -207,7 +207,7 @@ def each_run(limit: int = MAX_RUNS) -> Iterator[RunInfo]:
     """The runs that are kept, the latest first; a folder that cannot be read is passed over."""
     for path in _folders()[:limit]:
         with contextlib.suppress(ValueError, OSError, KeyError, TypeError):
-            yield find_run(path.name)
+            yield _info(path)
 
 
 def list_runs(limit: int = MAX_RUNS) -> tuple[RunInfo, ...]:

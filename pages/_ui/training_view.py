@@ -246,7 +246,7 @@ def _run_row(name: str, one: Seen) -> list[tables.Cell]:
     config = one.info.config
     row: list[tables.Cell] = [
         name,
-        (settings_in_words(config), config.to_json()),
+        _settings_cell(config),
         f"{len(one.records):,} / {config.num_steps:,}",
         (units.significant(last.loss), repr(last.loss)),
         units.seconds(seconds),
@@ -255,6 +255,11 @@ def _run_row(name: str, one: Seen) -> list[tables.Cell]:
     if config.task == "text":
         row.insert(4, _bits_a_byte(one.info, last))
     return row
+
+
+@functools.lru_cache(maxsize=64)
+def _settings_cell(config: TrainConfig) -> tuple[str, str]:
+    return settings_in_words(config), config.to_json()
 
 
 def _bits_a_byte(info: RunInfo, last: StepRecord) -> tables.Cell:
