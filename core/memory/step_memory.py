@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -73,7 +74,7 @@ class StepMemory:
         """What the model keeps beside its parameters (Hugging Face's Llama: its rotations' frequencies)."""
         return self._at_start(result.BUFFER)
 
-    @property
+    @functools.cached_property
     def peak(self) -> Moment:
         """The moment with most live bytes."""
         return max(self.moments, key=lambda moment: moment.highest_bytes)

@@ -84,6 +84,7 @@ def bars(one: Fit) -> dict[str, StepMemory]:
     return found
 
 
+@functools.lru_cache(maxsize=256)
 def verdict(one: Fit) -> str:
     """Whether the step fits, and the largest preset that does."""
     peak = predict_step(one.config)
@@ -148,6 +149,7 @@ def predict_best(config: StepConfig) -> Prediction:
     return Prediction(_("lowest peak"), best.peak_bytes, "B", formula, source="Chen et al. 2016")
 
 
+@functools.lru_cache(maxsize=256)
 def checkpoints_in_words(config: StepConfig) -> str:
     """What is saved, and what the second forward costs."""
     without = next(one for one in choices(config) if one.every is None)
@@ -167,6 +169,7 @@ def checkpoints_in_words(config: StepConfig) -> str:
 # Rules of thumb
 
 
+@functools.lru_cache(maxsize=256)
 def compare_rules(config: StepConfig) -> Comparison:
     """16 bytes for every parameter and 34·s·b·h + 5·a·b·s² for every block, beside the step's exact peak."""
     step, states, kept = predict_step(config), sixteen_bytes_per_parameter(config), korthikanti_activations(config)

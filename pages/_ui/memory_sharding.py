@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -109,6 +110,7 @@ def stages(config: StepConfig, devices: int) -> dict[str, StepMemory]:
     return found
 
 
+@functools.lru_cache(maxsize=256)
 def in_words(config: StepConfig) -> str:
     """The paper's formula for the states, what is gathered for a moment, and what goes over the wire."""
     dealt = sharded(config)

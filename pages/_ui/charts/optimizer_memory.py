@@ -164,10 +164,10 @@ def held(bars: Mapping[str, StepMemory], capacity: tuple[int, str] | None = None
     divide, unit = scaled_unit(max([*totals.values(), *([capacity[0]] if capacity else [])]), "B")
     rows: list[dict[str, Any]] = []
     for name, step in bars.items():
-        parts = step.peak.highest
+        parts, moment = step.peak.highest, step.peak_moment
         rows += [
             {"step": name, "category": shown, "bytes": parts.get(key, 0) / divide, "order": order,
-             "moment": step.peak_moment, "exact": parts.get(key, 0)}
+             "moment": moment, "exact": parts.get(key, 0)}
             for order, (key, shown) in enumerate(STACKED.items()) if parts.get(key)
         ]  # fmt: skip
         rows.append({"step": name, "end": totals[name] / divide, "label": units.si_bytes(totals[name])})
