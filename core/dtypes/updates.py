@@ -29,6 +29,7 @@ MAX_STEPS = 2_000
 MAX_RUNS = 256
 MAX_UPDATE = 1.0
 KEPT_POINTS = 101
+STEPS_AT_ONCE = 128
 LOOK_EVERY = 32  # updates by torch between two looks whether the weight still moves: each takes as long as two
 
 
@@ -170,32 +171,30 @@ def accumulate(name: str, update: float = 1e-4, steps: int = 1000, runs: int = 6
 def _stochastic_runs(fmt: Format, update: float, marks: tuple[int, ...], uniform_SR: Floats) -> Floats:
     """The weights of every run after each marked number of updates, each sum rounded by its uniform number.
 
-    While no run leaves its power of two, weights are counted in the spacings of their format there: scaling by a power
-    of two changes no digit, and a step is an addition and a rounding to whole numbers. That is how many steps are sure
-    to be such; where none is, the step is one of ``_stochastic``.
+    While a run stays within a power of two, every sum adds the same: whole spacings of the format there, and one more
+    with the same chance. So many steps are done at once, up to the first that leaves it, which is ``_stochastic``'s.
     """
-    weights, sampled, kept = np.ones(uniform_SR.shape[1]), [], set(marks)
-    step, last = 0, marks[-1]
+    weights, sampled, kept, most = np.ones(uniform_SR.shape[1]), [], set(marks), float(fmt.max_value)
+    step, last, size = 0, marks[-1], STEPS_AT_ONCE
     while step < last:
-        spacing = np.ldexp(1.0, np.maximum(np.frexp(weights)[1] - 1, fmt.min_exponent) - fmt.mantissa_bits)
-        counted, added = weights / spacing, update / spacing
-        ends, most = np.minimum(2.0 ** (fmt.mantissa_bits + 1), float(fmt.max_value) / spacing), np.floor(added) + 1
-        room = ((ends - counted) / most).min()
-        if not room >= 1:  # NaN too
+        done = 0
+        if weights.max() < most:  # not NaN either
+            spacing = np.ldexp(1.0, np.frexp(weights)[1] - 1 - fmt.mantissa_bits)  # from 1 on numbers are normal
+            counted = weights / spacing
+            added = (counted + update / spacing) - counted  # as the sum has it, rounded to fp64
+            ends = np.minimum(2.0 ** (fmt.mantissa_bits + 1), most / spacing)
+            up_SR = uniform_SR[step : min(step + size, last)] < added - np.floor(added)
+            after_SR = counted + np.cumsum(np.floor(added) + up_SR, axis=0)
+            before_SR = np.concatenate([counted[None], after_SR[:-1]])
+            inside_S = (before_SR + added < ends).all(axis=1)
+            done = len(inside_S) if inside_S.all() else int(inside_S.argmin())
+        if done:
+            sampled += [before_SR[mark - step] * spacing for mark in range(step, step + done) if mark in kept]
+            weights = after_SR[done - 1] * spacing
+        else:
             sampled += [weights] if step in kept else []
             weights = _stochastic(weights + update, fmt, uniform_SR[step])
-            step += 1
-            continue
-        while room >= 1 and step < last:
-            for _sure in range(min(int(room), last - step)):
-                sampled += [counted * spacing] if step in kept else []
-                counted = counted + added
-                whole = np.floor(counted)
-                counted -= whole
-                counted = whole + (uniform_SR[step] < counted)
-                step += 1
-            room = ((ends - counted) / most).min()
-        weights = counted * spacing
+        step, size = step + (done or 1), min(STEPS_AT_ONCE, 4 * done + 4)
     return np.array([*sampled, weights])
 
 
