@@ -14,13 +14,10 @@ from pages._ui import charts, inputs
 def transformer_controls() -> tuple[flops.TransformerShape, int, int]:
     """A model, batch size and context length; with "your own", its shape too."""
     own = _("your own")
-    columns = st.columns([2, 1, 1])
-    with columns[0]:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
         name = inputs.select(_("Model"), "model", [*flops.PRESETS, own], default="GPT-2 small")
-    with columns[1]:
-        batch = inputs.whole_number(_("Batch size B"), "batch", 1, 1, 2**20)
-    with columns[2]:
-        length = inputs.whole_number(_("Context length T"), "context", 1024, 1, 2**22)
+        batch = inputs.whole_number(_("Batch size B"), "batch", 1, 1, 2**20, width=240)
+        length = inputs.whole_number(_("Context length T"), "context", 1024, 1, 2**22, width=240)
     if name != own:
         return flops.PRESETS[name], batch, length
     fields = {
@@ -32,9 +29,9 @@ def transformer_controls() -> tuple[flops.TransformerShape, int, int]:
         "vocab_size": (_("Vocabulary V"), 50257, 2**21),
     }
     chosen: dict[str, Any] = {}
-    for column, (key, (label, default, high)) in zip(st.columns(len(fields)), fields.items(), strict=True):
-        with column:
-            chosen[key] = inputs.whole_number(label, f"own_{key}", default, 1, high)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        for key, (label, default, high) in fields.items():
+            chosen[key] = inputs.whole_number(label, f"own_{key}", default, 1, high, width="stretch")
     gated = inputs.switch(_("Gated feed-forward (SwiGLU: three matrices)"), "own_gated")
     return flops.TransformerShape(name, gated_mlp=gated, **chosen), batch, length
 
