@@ -16,6 +16,8 @@ __all__ = [
     "set_values", "several", "slider", "step", "switch", "switches", "tags", "text", "whole_number",
 ]  # fmt: skip
 
+_HIDDEN = "np-hidden "  # style.css hides what is labelled so
+
 
 def choice(
     label: str,
@@ -173,7 +175,7 @@ def hidden(key: str) -> str:
     control = Control(key, key, "", "", lambda texts: texts[-1])
 
     def draw(bound: dict[str, Any]) -> Any:
-        return st.text_input(f"np-hidden {key}", key=key, max_chars=64, **bound)  # style.css knows the label
+        return st.text_input(_HIDDEN + key, key=key, max_chars=64, **bound)
 
     return str(binding.show(control, draw, once=True) or "")
 
