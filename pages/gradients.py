@@ -9,7 +9,8 @@ from pages._ui import cards, code_view, frame, gradients_view, inputs
 from pages._ui.charts import gradients as gradients_charts
 from pages._ui.scripts import gradients as scripts
 
-LESSON_LIMIT_FLOPS = 10**9
+LESSON_LIMIT_FLOPS = 2**26  # 3 ms: a lesson holds up the answer to each change. The lecture's 0.5 GFLOP run once.
+LECTURE = {"b": 1024, "d": 256, "k": 64}
 LESSON_LIMIT_BYTES = 2**26
 
 
@@ -104,12 +105,12 @@ def backward() -> None:
         gradients_view.matmul_table(gradients.backward_matmuls(b, d, k, x_grad, layers))
     with right:
         gradients_charts.ratios(gradients.ratios_by_depth(d, k, x_grad), {layers: ratio})
-    values = {"b": b, "d": d, "k": k, "x_requires_grad": x_grad}
+    values = {"b": b, "d": d, "k": k}
     small = 3 * forward <= LESSON_LIMIT_FLOPS and gradients.network_bytes(b, d, k, x_grad) <= LESSON_LIMIT_BYTES
-    if layers != 1 or not small:
-        values = {"b": 1024, "d": 256, "k": 64, "x_requires_grad": x_grad}
+    if layers != 1 or (values != LECTURE and not small):
+        values = LECTURE
         st.caption(_("The code below has one hidden layer and runs while you type: here with the lecture's sizes."))
-    code_view.lesson("two_layers", lessons.two_layers, **values)
+    code_view.lesson("two_layers", lessons.two_layers, x_requires_grad=x_grad, **values)
 
 
 @frame.section(_("Does backward take twice as long?"), _("Time"), needs_torch=True)

@@ -205,7 +205,8 @@ def test_the_count_follows_each_size(key, value):
     assert sum(int(row[2].replace(",", "")) for row in tables(app)[0] if row[3] == "runs") == counted
     solid = [row for row in rows(app) if row.get("counted")]
     assert [row["layers"] for row in solid] == [sizes["layers"]]
-    assert ("with the lecture's sizes" in text_of(app)) == (sizes["layers"] != 1)
+    runs_while_typing = key in ("grad_b", "grad_d")  # 3.9 and 3.6 MFLOP; the other two are several hundred
+    assert ("with the lecture's sizes" in text_of(app)) == (not runs_while_typing)
 
 
 def test_sizes_that_are_too_large_for_the_code_run_it_with_the_lecture_s():
