@@ -131,36 +131,50 @@ def new_context(browser: Browser, **settings: Any) -> BrowserContext:
 
 
 @pytest.fixture(scope="package")
-def tab(browser: Browser, server: Server) -> Tab:
-    return Tab(browser, server.url)
+def tabs(browser: Browser, server: Server) -> list[Tab]:
+    """For the first visitor of a test, and for the second."""
+    return [Tab(browser, server.url), Tab(browser, server.url)]
 
 
 @pytest.fixture
 def visit(
-    browser: Browser, server: Server, tab: Tab, request: pytest.FixtureRequest
+    browser: Browser, server: Server, tabs: list[Tab], request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., Student]]:
-    """``visit("flops_mfu", b=64)``: a new visitor opens that address. No test may leave a traceback in the log.
+    """``visit("flops_mfu", b=64)``: a new visitor opens that address, or a ``link``. No test may leave a traceback.
 
-    Whoever comes second, or with a ``context`` of their own, gets a browser context of their own.
+    Whoever comes with a ``context`` of their own gets a browser context of their own.
     """
     students: list[Student] = []
+    own: list[Page] = []
+    free = list(tabs)
     before = server.log.stat().st_size
 
     def new(
-        page: str = "", *, context: dict[str, Any] | None = None, screen: ViewportSize = SCREEN, **values: Any
+        page: str = "",
+        *,
+        link: str = "",
+        context: dict[str, Any] | None = None,
+        screen: ViewportSize = SCREEN,
+        **values: Any,
     ) -> Student:
-        own = context is not None or students
-        students.append(Student(new_context(browser, **(context or {})).new_page() if own else tab.page(), server.url))
-        students[-1].page.set_viewport_size(screen)
-        students[-1].open(page, **values)
-        return students[-1]
+        if context is not None:
+            own.append(new_context(browser, **context).new_page())
+        student = Student(free.pop(0).page() if context is None else own[-1], server.url)
+        students.append(student)
+        student.page.set_viewport_size(screen)
+        if link:
+            student.open_link(link)
+        else:
+            student.open(page, **values)
+        return student
 
     yield new
     for student in students:
         student.leave()
-        if student.page is not tab.page():
-            student.page.context.close()
-    tab.forget()
+    for one in own:
+        one.context.close()
+    for tab in tabs[: len(tabs) - len(free)]:
+        tab.forget()
     assert server.process.poll() is None, f"the app ended with {server.process.returncode}"
     if not request.node.get_closest_marker("xfail"):
         assert not server.tracebacks(before), server.tracebacks(before)

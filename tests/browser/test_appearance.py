@@ -87,16 +87,11 @@ def test_a_measurement_fits_the_projector(visit, record_property):
         assert box["y"] + box["height"] <= 720, box
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_theme_follows_the_system_and_is_legible(visit, scheme):
+@pytest.mark.parametrize(("scheme", "choice"), [("light", "Dark"), ("dark", "Light")])
+def test_the_theme_follows_the_system_until_another_is_chosen_and_is_legible(visit, scheme, choice):
     student = visit("flops_mfu", context={"color_scheme": scheme}, flops_mfu_section="Count")
     assert student.page.evaluate(IS_DARK) == (scheme == "dark")
     assert_legible(student)
-
-
-@pytest.mark.parametrize(("scheme", "choice"), [("light", "Dark"), ("dark", "Light")])
-def test_another_theme_can_be_chosen_and_is_legible(visit, scheme, choice):
-    student = visit("flops_mfu", context={"color_scheme": scheme}, flops_mfu_section="Count")
 
     def chosen() -> None:
         student.page.wait_for_function(f"dark => ({IS_DARK})() === dark", arg=choice == "Dark")

@@ -66,8 +66,9 @@ def test_a_killed_run_goes_on(visit):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL")
-def test_the_app_is_killed_and_another_one_goes_on(browser, tmp_path):
-    with running_app(tmp_path / "first.log") as app:
+def test_the_app_is_killed_and_another_one_goes_on(browser, server, visit):
+    """The other one is the app of all tests: here both keep their runs in the same folder."""
+    with running_app(server.log.with_name("killed.log")) as app:
         student = Student(new_context(browser).new_page(), app.url)
         student.open("training", train_steps_regression=100)
         press(student, "start")
@@ -76,16 +77,13 @@ def test_the_app_is_killed_and_another_one_goes_on(browser, tmp_path):
         app.process.kill()
         app.process.wait()
         student.page.context.close()
-    with running_app(tmp_path / "second.log") as app:
-        student = Student(new_context(browser).new_page(), app.url)
-        student.open("training", train_steps_regression=100, train_run=run_id)
-        state(student, r"killed: \d+ of 100 steps; resumes at step [2-9]\d")
-        press(student, "resume")
-        state(student, "done: 100 of 100 steps")
-        last = list(training.train(TrainConfig(num_steps=100)))[-1].loss
-        expect(student.measured).to_have_attribute("title", repr(last))
-        student.page.context.close()
-    assert "Traceback" not in (tmp_path / "second.log").read_text(errors="replace")
+    student = visit("training", train_steps_regression=100, train_run=run_id)
+    state(student, r"killed: \d+ of 100 steps; resumes at step [2-9]\d")
+    press(student, "resume")
+    state(student, "done: 100 of 100 steps")
+    last = list(training.train(TrainConfig(num_steps=100)))[-1].loss
+    expect(student.measured).to_have_attribute("title", repr(last))
+    student.expect_whole()
 
 
 def test_name_the_bug(visit):

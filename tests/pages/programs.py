@@ -13,13 +13,14 @@ from pathlib import Path
 
 from tests.pages.helpers import ROOT
 
-# Each program runs in a fork of this process, with torch imported and nothing of ours. It goes on where the loop ends,
-# so that an exception, an exit and what is registered for the end do what they do in any program.
+# Each program runs in a fork of this process, with torch and what is named imported, and nothing of ours. It goes on
+# where the loop ends, so that an exception, an exit and what is registered for the end do what they do in any program.
 _FORKS = """
 import gc, json, os, sys, types
 import torch
 with_torch = set(sys.modules)
-import torch._dynamo  # which every optimizer and the FLOP counter ask for
+for module in sys.argv[1:]:
+    __import__(module)
 gc.freeze()
 print(json.dumps(list(set(sys.modules) - with_torch)), flush=True)
 for line in sys.stdin:
@@ -32,6 +33,7 @@ else:
     sys.exit()
 for descriptor, path in enumerate([os.devnull, request["output"], request["errors"]]):
     os.dup2(os.open(path, os.O_RDWR), descriptor)
+sys.argv = ["-c"]
 sys.modules["__main__"] = types.ModuleType("__main__")
 exec(compile(request["program"], "<string>", "exec"), sys.modules["__main__"].__dict__)
 """
@@ -67,10 +69,10 @@ class Programs:
 
 
 @contextmanager
-def forked(folder: Path) -> Iterator[Programs]:
-    """Programs whose output is kept in that folder."""
+def forked(folder: Path, *modules: str) -> Iterator[Programs]:
+    """Programs whose output is kept in that folder; they find these modules imported beside torch."""
     with subprocess.Popen(
-        [sys.executable, "-c", _FORKS],
+        [sys.executable, "-c", _FORKS, *modules],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
