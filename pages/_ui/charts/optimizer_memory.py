@@ -68,14 +68,10 @@ def _plot_timeline(step: StepMemory, measured: StepMemory | None) -> tuple[pyarr
         "bytes": [one.get(key, 0) / divide for key in STACKED for one in held],
         "order": [order for order in range(len(STACKED)) for _one in held],
     }
-    hover = [
-        _hover(index, moment, moments[index - 1] if index else None, step.name(moment))
-        for index, moment in enumerate(moments)
-    ]
-    points = [
-        {"measured_at": index, "measured": moment.highest_bytes / divide}
-        for index, moment in enumerate(measured.moments if measured else ())
-    ]
+    befores = (None, *moments)
+    hover = [_hover(index, one, befores[index], step.name(one)) for index, one in enumerate(moments)]
+    metered = measured.moments if measured else ()
+    points = [{"measured_at": index, "measured": one.highest_bytes / divide} for index, one in enumerate(metered)]
     text = _("peak: {moment}, {bytes}").format(moment=step.peak_moment, bytes=units.si_bytes(step.peak_bytes))
     early = peak < len(moments) / 4
     marks = [{"peak_at": peak, "peak": step.peak_bytes / divide, "label": text, "early": early}]
