@@ -14,7 +14,7 @@ import torch
 from core import training
 from core.training import TrainConfig, Trainer
 from core.training.__main__ import config_of, main, parser
-from core.training.distributed import Group, arguments_of
+from core.training.distributed import Group, ProcessesRun, arguments_of
 from core.training.records import read_lines
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,31 +50,32 @@ def close(records, config):
     assert [r.step for r in records] == list(range(config.num_steps))
 
 
-def test_two_processes_are_one_and_send_what_was_predicted():
-    config = TEXT.replace(num_steps=50)
-    run = training.train_on_processes(config, 2, "ddp", until=6, alone=True)
-    close(run.records, TEXT)
-    assert [one.loss for one in run.alone] == [one.loss for one in training.train(TEXT)]
+def test_two_processes_are_one_and_send_what_was_predicted_and_one_goes_on(tmp_path):
+    """With gradients that are accumulated, and travel with the last part alone."""
+    config = TEXT.replace(num_accumulation_steps=2, num_steps=8)
+    records, checkpoint, summary = (tmp_path / name for name in ("records.jsonl", "c.pt", "summary.json"))
+    options = ["--records", str(records), "--checkpoint", str(checkpoint)]
+    out = by_torchrun(training.command_for(config, 2), *options, "--summary", summary, "--until", 6)
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("step")] == list("012345")
+    assert training.inspect_checkpoint(checkpoint).step == 6
+    alone = tuple(training.train(config))[:6]
+    sent = json.loads(summary.read_text())["sent_bytes"]
+    run = ProcessesRun(config, 2, "ddp", read_lines(records), None if sent is None else tuple(sent), alone)
+    assert len(run.records) == 6
     assert 0 <= run.largest_difference < 1e-4
     assert run.step_seconds > 0
     assert run.alone_seconds > 0
+
+    assert main([*arguments_of(config), *options, "--quiet"]) == 0
+    close(read_lines(records), config)
+    assert training.inspect_checkpoint(checkpoint).step == 8
+
     comparison = training.compare_communication(run)
-    assert comparison.prediction.value == 4 * TEXT.num_params
-    if run.sent_bytes is None:
+    if sent is None:
         pytest.skip("this system does not say what a process sends")
+    assert comparison.prediction.value == 4 * TEXT.num_params
     assert len(run.sent_bytes) == 4
     assert 0 < comparison.unexplained < 2_000  # headers, the loss
-
-
-def test_accumulated_on_two_saved_by_two_resumed_on_one(tmp_path):
-    config = TEXT.replace(num_accumulation_steps=2)
-    records, checkpoint = tmp_path / "records.jsonl", tmp_path / "c.pt"
-    out = by_torchrun(training.command_for(config, 2), "--records", records, "--checkpoint", checkpoint, "--until", 3)
-    assert [line.split()[1] for line in out.splitlines() if line.startswith("step")] == ["0", "1", "2"]
-    assert training.inspect_checkpoint(checkpoint).step == 3
-    assert main([*arguments_of(config), "--records", str(records), "--checkpoint", str(checkpoint), "--quiet"]) == 0
-    close(read_lines(records), config)
-    assert training.inspect_checkpoint(checkpoint).step == 6
 
 
 def test_saved_by_one_sharded_on_two_and_resumed_on_one(tmp_path):
