@@ -91,8 +91,10 @@ def published_runs() -> None:
     message = _("These hours imply an MFU of **{implied:.1%}**; reported: {reported}.")
     st.markdown(message.format(implied=run.implied_mfu, reported=run.reported or _("none")))
     napkin_charts.gpu_hours(list(runs.values()), mfu, run)
-    with st.expander(_("All rows, with their sources and doubts")):
-        charts.table(napkin_charts.published(), _("published trainings and benchmarks"))
+    rows = st.expander(_("All rows, with their sources and doubts"), key="np_all_runs", on_change="rerun")
+    if rows.open:
+        with rows:
+            charts.table(napkin_charts.published(), _("published trainings and benchmarks"))
 
 
 @frame.section(_("Why do two reports of one training give two MFUs?"), _("Two MFUs"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -139,6 +140,7 @@ class NegativeStrides:
     flip_allocated_bytes: int
 
 
+@functools.lru_cache(maxsize=64)
 def negative_strides(n: int = 4) -> NegativeStrides:
     """Walk 0, 1, …, n − 1 backwards in numpy and in torch; numpy's strides here are in elements.
 
