@@ -46,7 +46,7 @@ def assert_legible(student, selector=TEXTS):
     assert not faint, "\n".join(faint)
 
 
-def test_the_keyboard_reaches_sections_and_measure(visit):
+def test_the_keyboard_alone_measures_what_fits_the_projector_and_chooses_a_section(visit, record_property):
     student = visit("flops_mfu", flops_mfu_section="Measure")
     student.ready_to_measure()
     student.settle()
@@ -63,18 +63,6 @@ def test_the_keyboard_reaches_sections_and_measure(visit):
     student.page.keyboard.press("Enter")
     student.expect_measured()
 
-
-def test_arrow_keys_choose_a_section(visit):
-    student = visit("flops_mfu")
-    student.page.get_by_role("radio", name="Scale").focus()
-    student.page.keyboard.press("ArrowRight")
-    student.page.keyboard.press("Space")
-    expect(student.question).to_have_text("How many FLOPs is a matrix multiply?")
-
-
-def test_a_measurement_fits_the_projector(visit, record_property):
-    student = visit("flops_mfu", flops_mfu_section="Measure")
-    student.measure()
     chart = student.page.get_by_test_id("stVegaLiteChart")
     excess = student.page.evaluate(
         "() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollHeight - e.clientHeight; }"
@@ -82,9 +70,16 @@ def test_a_measurement_fits_the_projector(visit, record_property):
     record_property("excess_px", excess)
     assert "predicted" in chart.get_attribute("aria-label")
     assert excess <= PROJECTOR_EXCESS_PX, excess
+    student.page.evaluate("() => document.querySelector('[data-testid=stMain]').scrollTo(0, 0)")
     for part in (student.predicted, student.measured, student.ratio):
         box = part.bounding_box()
+        assert box["y"] >= 0, box
         assert box["y"] + box["height"] <= 720, box
+
+    student.page.get_by_role("radio", name="Scale").focus()
+    student.page.keyboard.press("ArrowRight")
+    student.page.keyboard.press("Space")
+    expect(student.question).to_have_text("How many FLOPs is a matrix multiply?")
 
 
 @pytest.mark.parametrize(("scheme", "choice"), [("light", "Dark"), ("dark", "Light")])
