@@ -1,6 +1,7 @@
 """The house's rules, enforced: who imports whom, how long a file is, and that every word can be translated."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -17,8 +18,21 @@ def name(path):
     return str(path.relative_to(ROOT))
 
 
+@functools.cache
+def nodes(path):
+    """Everything in a file, as Python reads it."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten():
+    """A million objects, which every garbage collection would look at."""
+    yield
+    nodes.cache_clear()
+
+
 def imports(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -48,7 +62,7 @@ def test_what_pages_share_knows_no_page(path):
 @pytest.mark.parametrize("path", TOPICS, ids=name)
 def test_a_page_is_thin(path):
     assert len(path.read_text().splitlines()) <= 250
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno - node.lineno < 60, node.name
 
@@ -56,7 +70,7 @@ def test_a_page_is_thin(path):
 @pytest.mark.parametrize("path", [*CORE, *UI], ids=name)
 def test_files_and_functions_are_short(path):
     assert len(path.read_text().splitlines()) <= 320
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno - node.lineno <= 60, node.name
 
@@ -70,7 +84,7 @@ SHOWN = {
 @pytest.mark.parametrize("path", [*TOPICS, *UI], ids=name)
 def test_every_word_on_screen_passes_through_the_translation(path):
     """No function that shows text gets a bare string with a letter in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -119,6 +133,6 @@ def test_every_page_is_in_the_navigation():
 
 def test_nothing_a_user_types_is_evaluated():
     for path in [*CORE, *UI, *TOPICS]:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in ("eval", "exec", "compile"), f"{name(path)}:{node.lineno}"
