@@ -12,7 +12,7 @@ import streamlit as st
 from core import units
 from core.claims import Comparison, Measurement, Prediction, how_far_off
 from core.words import _
-from pages._ui import charts, code_view, inputs, prose
+from pages._ui import charts, code_view, inputs, markup, prose
 
 _GUESSES = "_napkin_guesses"
 AGREE = 0.001  # closer than three significant digits show
@@ -65,7 +65,7 @@ def predict_measure_explain(
     words = _difference_in_words(key, comparison) if comparison is not None else ""
     links = f'<div class="np-links">{words}{_script_link(key, script)}</div>'
     # One element: each one more costs the server and the browser as much as all that is in it.
-    st.html(f'<div class="np-card">{"".join(boxes)}</div>{lines}{verdict}{links}')
+    markup.show(f'<div class="np-card">{"".join(boxes)}</div>{lines}{verdict}{links}')
     if comparison is not None and draw:
         _draw_difference(comparison)
     return True
@@ -74,7 +74,7 @@ def predict_measure_explain(
 def predictions(claims: Sequence[Prediction]) -> None:
     """Further predictions that follow from a card's, side by side."""
     boxes = "".join(_predicted_box(claim, Labels()) for claim in claims)
-    st.html(f'<div class="np-card np-three">{boxes}</div>')
+    markup.show(f'<div class="np-card np-three">{boxes}</div>')
 
 
 def _draw_difference(comparison: Comparison) -> None:
@@ -104,7 +104,7 @@ def _difference_in_words(key: str, comparison: Comparison) -> str:
 
 def copy_as_python(key: str, script: str) -> None:
     """A short script that imports core and prints the same prediction and measurement."""
-    st.html(f'<div class="np-links">{_script_link(key, script)}</div>')
+    markup.show(f'<div class="np-links">{_script_link(key, script)}</div>')
 
 
 def _script_link(key: str, script: str) -> str:

@@ -13,7 +13,7 @@ import streamlit as st
 
 from core import lesson as lessons
 from core.words import _
-from pages._ui import inputs
+from pages._ui import inputs, markup
 
 _TOKEN = re.compile(
     r"(?P<com>#[^\n]*)"
@@ -29,7 +29,7 @@ def lesson(key: str, function: Callable[..., Any], **values: Any) -> None:
     total = len(ran.steps)
     with st.container(horizontal=True, vertical_alignment="center", key=f"np_steps_{key}"):
         step = inputs.step(_("Lines run"), key, total)
-    st.html(_listing(ran, step))
+    markup.show(_listing(ran, step))
 
 
 @functools.lru_cache(maxsize=256)

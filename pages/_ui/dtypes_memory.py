@@ -12,7 +12,7 @@ from core import dtypes, jobs, units
 from core.claims import Comparison, Prediction
 from core.hardware import Device
 from core.words import _
-from pages._ui import cards, cells, inputs, jobs_view, machine, tables
+from pages._ui import cards, cells, inputs, jobs_view, machine, markup, tables
 
 SHAPES = {
     _("lecture, 4 × 8"): {"tm_shape": "4, 8", "tm_dtype": "fp32"},
@@ -71,7 +71,7 @@ def units_table(count: int) -> None:
         f'<div><span class="np-quiet">{escape(means[unit])}</span><br><b>{escape(text)}</b> {unit}</div>'
         for unit, text in sizes.items()
     )
-    st.html(f'<div style="display:flex;flex-wrap:wrap;gap:.4rem 2.2rem;color:var(--ink)">{body}</div>')
+    markup.show(f'<div style="display:flex;flex-wrap:wrap;gap:.4rem 2.2rem;color:var(--ink)">{body}</div>')
     if count == dtypes.tensor_bytes((49152, 12288)):
         st.caption(
             _("The lecture calls this 2.3 GB: it is {gib} GiB or {gb} GB.").format(gib=sizes["GiB"], gb=sizes["GB"])

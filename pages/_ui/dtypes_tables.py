@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from html import escape
 
-import streamlit as st
-
 from core import dtypes, units
 from core.claims import Comparison
 from core.dtypes import Decoded
 from core.words import _
-from pages._ui import tables
+from pages._ui import markup, tables
 
 SHOWN_DIGITS = 60
 SHOWN_RESULT = 24
@@ -49,7 +47,7 @@ def facts(typed: dtypes.Typed) -> None:
         f"{escape(text)}</td></tr>"
         for name, text, exact in rows
     )
-    st.html(f'<table class="np-why">{body}</table>')
+    markup.show(f'<table class="np-why">{body}</table>')
 
 
 def _meaning(one: Decoded) -> tuple[str, str]:

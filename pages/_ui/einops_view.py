@@ -12,7 +12,7 @@ from core import named_dims, units
 from core.claims import Comparison
 from core.named_dims import Explanation, PatternError, Step
 from core.words import _
-from pages._ui import cards, inputs, prose, tables
+from pages._ui import cards, inputs, markup, prose, tables
 from pages._ui.cells import HUES
 from pages._ui.einops_cells import axes_text, shape_text
 
@@ -113,7 +113,7 @@ def axes_and_color(key: str, done: Explanation) -> str:
         few = [one for one in axes if sizes[one] <= len(HUES) and not one.startswith(".")]
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             label = _("cells coloured by")
-            st.html(f'<span class="np-quiet">{label}</span>', width="content")
+            markup.show(f'<span class="np-quiet">{label}</span>', width="content")
             return inputs.choice(label, key, axes, default=(few or axes)[0], label_visibility="collapsed")
 
 
@@ -128,7 +128,7 @@ def axes_line(done: Explanation) -> None:
     words = "".join(f' <span class="np-quiet">{label}: {_and(keys)}</span>' for label, keys in told if keys)
     style = "line-height:2;font-size:.95rem"
     line = f"{' &nbsp; '.join(tensors)} &nbsp;→&nbsp; {_dims(done.output, hue, sizes)}{words}"
-    st.html(f'<div style="{style}">{line}</div>', width="content")
+    markup.show(f'<div style="{style}">{line}</div>', width="content")
 
 
 def _dims(dims: Sequence[tuple[str, ...]], hue: Mapping[str, str], sizes: Mapping[str, int]) -> str:

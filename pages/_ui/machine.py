@@ -11,7 +11,7 @@ from core import hardware, jobs
 from core.hardware import Calibration, Device
 from core.hardware.calibration import BUSY
 from core.words import _
-from pages._ui import inputs, jobs_view
+from pages._ui import inputs, jobs_view, markup
 
 CALIBRATED_DTYPES = ("fp32", "bf16", "fp16", "fp64")
 _known: dict[tuple[str, int], Calibration] = {}
@@ -103,7 +103,7 @@ def offer_again(message: str, device: Device, threads: int, key: str = "np_recal
     if not inputs.first_here(key):
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.html(f'<p class="np-warning">{message}</p>', width="content")
+        markup.show(f'<p class="np-warning">{message}</p>', width="content")
         st.button(_("Calibrate again"), key=key, on_click=forget, args=(device, threads), type="tertiary")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-import streamlit as st
+from pages._ui import markup
 
 Cell = str | tuple[str, str]  # its text; or its text, and what pointing at it says
 
@@ -34,7 +34,7 @@ def show(
         chosen = ' class="np-chosen"' if number == marked else ""
         lines.append(f"<tr{chosen}>{''.join(cells)}</tr>")
     kinds = "".join(name for name, on in ((" np-told", sentences), (" np-dense", dense)) if on)
-    st.html(
+    markup.show(
         f'<div class="np-scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
         f'<table class="np-why np-wide{kinds}"><tr>{top}</tr>{"".join(lines)}</table></div>'
     )

@@ -16,7 +16,7 @@ import streamlit as st
 from core import jobs, training, units
 from core.training import STDLIB, RunInfo, StepRecord, TrainConfig, runs
 from core.words import _
-from pages._ui import inputs, prose, tables, training_settings
+from pages._ui import inputs, markup, prose, tables, training_settings
 from pages._ui.charts import training as training_charts
 from pages._ui.training_settings import Settings
 
@@ -113,7 +113,7 @@ def controls(asked: Settings) -> Seen | None:
             _change_rate(info, config)
         inputs.switch(_("Earlier runs"), "train_earlier", default=True)
         if info is not None and not info.active:
-            st.html(f'<p class="np-quiet" style="margin:0">{escape(_state_in_words(info))}</p>', width="content")
+            markup.show(f'<p class="np-quiet" style="margin:0">{escape(_state_in_words(info))}</p>', width="content")
     refused = st.session_state.pop(_REFUSED, "") or asked.refused
     if refused:
         st.warning(prose.plain(refused))

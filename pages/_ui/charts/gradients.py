@@ -7,12 +7,12 @@ from html import escape
 from typing import Any
 
 import pyarrow
-import streamlit as st
 
 from core import units
 from core.gradients import DepthRatio, DifferenceCurve, Graph, Node, Operation, Trace
 from core.gradients.compare import vector
 from core.words import _
+from pages._ui import markup
 from pages._ui.charts import CLAIM, INK, MEMORY_COLORS, canvas, names_axis, show
 
 DTYPE_COLORS = {"fp64": CLAIM, "fp32": "#D55E00"}
@@ -37,7 +37,7 @@ def graph(one: Graph) -> None:
     )
     label = _("computation graph; the table below says the same in words")
     body = f'<div class="np-graph" role="group" aria-label="{escape(label)}" tabindex="0">{"".join(cells)}</div>'
-    st.html(f'{body}<p class="np-legend">{escape(legend)}</p>')
+    markup.show(f'{body}<p class="np-legend">{escape(legend)}</p>')
 
 
 def _node(node: Node, passed: tuple[float, ...] | None, place: str) -> str:

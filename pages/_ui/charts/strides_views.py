@@ -13,6 +13,7 @@ from core.claims import Comparison
 from core.hardware import Calibration
 from core.strides import Layout, MatmulShapes, Ran, Step
 from core.words import _
+from pages._ui import markup
 from pages._ui.charts import CLAIM, canvas, names_axis, scaled_unit, show, show_difference
 from pages._ui.strides_cells import numbers
 
@@ -65,7 +66,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], label: str, *, sen
 
 
 def _show_table(body: str, label: str) -> None:
-    st.html(
+    markup.show(
         f'<div class="np-scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
         f'<table class="np-why np-wide">{body}</table></div>'
     )
@@ -93,7 +94,7 @@ def backwards(tried: strides.NegativeStrides) -> None:
 def _sentence(what: str, reason: str, said: str) -> None:
     quiet = f'<div class="np-quiet">{escape(_("torch: “{message}”").format(message=said))}</div>' if said else ""
     text = f"<b>{escape(what)}</b>. {escape(_capital(reason))}"
-    st.html(f'<div style="max-width:62rem;line-height:1.4">{text}{quiet}</div>')
+    markup.show(f'<div style="max-width:62rem;line-height:1.4">{text}{quiet}</div>')
 
 
 def _capital(text: str) -> str:
@@ -116,7 +117,7 @@ def dimensions(layout: Layout, broken: tuple[int, int] | None) -> None:
         boxes = "".join(_dimension(layout, d) for d in run)
         parts.append(f'<div style="display:flex;gap:.3rem;border:2px solid var(--claim);{_ROUND}">{boxes}</div>')
     told = _("A frame holds the dimensions that merge: each outer stride is the inner size · the inner stride.")
-    st.html(
+    markup.show(
         f'<div style="display:flex;flex-wrap:wrap;gap:.5rem;align-items:center">{"".join(parts)}</div>'
         f'<p class="np-legend">{escape(told)}</p>'
     )
