@@ -1,5 +1,6 @@
 """Gradients: each control's effect, the lecture's values, each refusal, and a measurement from end to end."""
 
+import functools
 import re
 
 import pytest
@@ -218,7 +219,9 @@ def test_sizes_that_are_too_large_for_the_code_run_it_with_the_lecture_s():
     assert "with the lecture's sizes" not in text_of(app)
 
 
-def test_a_measurement_from_end_to_end():
+def test_a_measurement_from_end_to_end(monkeypatch):
+    quick = functools.partial(gradients.measure_forward_backward, min_seconds=0.02)  # of each piece, not half a second
+    monkeypatch.setattr(gradients, "measure_forward_backward", quick)
     app = at_section("time", grad_b=64, grad_d=32, grad_k=8, grad_threads=1)
     assert "Press Measure" in said(app.info[0])
     assert "1.20 times" in said(app.info[0])

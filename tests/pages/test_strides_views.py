@@ -1,5 +1,6 @@
 """Strides & views: each control's effect, the lecture's values, the guesses, each refusal, and a measurement."""
 
+import functools
 import json
 import re
 
@@ -396,7 +397,9 @@ def test_a_shape_error_is_explained():
     assert "a number has no dimension to contract" in text_of(app).lower()
 
 
-def test_a_measurement_from_end_to_end():
+def test_a_measurement_from_end_to_end(monkeypatch):
+    quick = functools.partial(strides.measure_cost, window_seconds=0.01)  # the page's own takes six seconds
+    monkeypatch.setattr(strides, "measure_cost", quick)
     app = at_section("cost", strides_n=64, strides_threads=1)
     calibrate(app)
     assert "press Measure" in text_of(app)
