@@ -12,10 +12,11 @@ from pages._ui.scripts import transformer_flops as scripts
 @frame.section(_("Where do a Transformer's FLOPs go?"), _("Components"))
 def components() -> None:
     shape, batch, length = transformer_view.transformer_controls()
-    attention = inputs.choice(_("Attention"), "attention", ["sdpa", "eager"])
-    counted = jobs_view.button_and_progress(
-        "counted", _("Count with torch"), flops.count_transformer, shape, batch, length, attention
-    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        attention = inputs.choice(_("Attention"), "attention", ["sdpa", "eager"])
+        counted = jobs_view.button_and_progress(
+            "counted", _("Count with torch"), flops.count_transformer, shape, batch, length, attention
+        )
     prediction = flops.predict_transformer_flops(shape, batch, length)
     comparison, count = counted if counted and counted[0].prediction == prediction else (None, None)
     script = scripts.transformer(shape, batch, length, attention)

@@ -39,12 +39,19 @@ def choice(
 
 
 def select(
-    label: str, key: str, options: Sequence[str], show: Callable[[str], str] = str, default: str | None = None
+    label: str,
+    key: str,
+    options: Sequence[str],
+    show: Callable[[str], str] = str,
+    default: str | None = None,
+    **layout: Any,
 ) -> str:
     """One of many options, from a list."""
     control = _options_control(label, key, options, show, default)
     index = list(options).index(control.default)
-    return str(binding.show(control, lambda bound: st.selectbox(label, options, index, show, key=key, **bound)))
+    return str(
+        binding.show(control, lambda bound: st.selectbox(label, options, index, show, key=key, **bound, **layout))
+    )
 
 
 def several(label: str, key: str, options: Sequence[str], default: Sequence[str], **layout: Any) -> list[str]:
