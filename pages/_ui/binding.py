@@ -51,7 +51,9 @@ class _Book:
 
 
 def _book() -> _Book:
-    book: _Book = st.session_state.setdefault("_napkin_book", _Book())
+    book: _Book | None = st.session_state.get("_napkin_book")
+    if book is None:
+        book = st.session_state["_napkin_book"] = _Book()
     return book
 
 

@@ -50,7 +50,8 @@ def predict_measure_explain(
     shows nothing more that would give them away.
     """
     labels = labels or Labels()
-    if inputs.predict_first() and not _guessed(key, prediction):
+    guessing = inputs.predict_first()
+    if guessing and not _guessed(key, prediction):
         return False
     boxes = [_predicted_box(prediction, labels)]
     if comparison is not None:
@@ -61,7 +62,7 @@ def predict_measure_explain(
         boxes.append(_terms_box(prediction))
     warnings = comparison.warnings if comparison is not None else ()
     lines = "".join(f'<p class="np-warning">{escape(warning)}</p>' for warning in warnings)
-    verdict = _guess_verdict(key, prediction, comparison)
+    verdict = _guess_verdict(key, prediction, comparison) if guessing else ""
     words = _difference_in_words(key, comparison) if comparison is not None else ""
     links = f'<div class="np-links">{words}{_script_link(key, script)}</div>'
     # One element: each one more costs the server and the browser as much as all that is in it.
@@ -230,7 +231,7 @@ def _guessed(key: str, prediction: Prediction) -> bool:
 
 def _guess_verdict(key: str, prediction: Prediction, comparison: Comparison | None) -> str:
     """How far off the student's guess was, where there was one."""
-    guess = st.session_state[_GUESSES].get(f"{key}|{prediction.formula}") if inputs.predict_first() else None
+    guess = st.session_state[_GUESSES].get(f"{key}|{prediction.formula}")
     if guess is None:
         return ""
     text = _("You guessed {guess}").format(guess=units.quantity(guess, prediction.unit))

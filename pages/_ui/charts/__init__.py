@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -57,7 +58,7 @@ def _columns(rows: Sequence[Row] | Table) -> Any:
 
     if isinstance(rows, pyarrow.Table):
         return rows
-    names = dict.fromkeys(name for row in rows for name in row)
+    names = dict.fromkeys(chain.from_iterable(rows))
     return pyarrow.table({name: [row.get(name) for row in rows] for name in names})
 
 
