@@ -9,6 +9,8 @@ from pages._ui import cards, code_view, dtypes_tables, dtypes_view, frame, input
 from pages._ui.charts import dtypes as dtypes_charts
 from pages._ui.scripts import dtypes as scripts
 
+WIDTH_OF_A_TABLE_PX = 420
+
 
 @frame.section(_("What does a float hold?"), _("Bits"), needs_torch=True)
 def bits() -> None:
@@ -79,12 +81,9 @@ def updates() -> None:
         f"dt_{rounding}", comparison.prediction, comparison, script=script, draw=False
     ):
         return
-    left, right = st.columns([3, 2])
-    with left:
+    with st.container(horizontal=True):
         dtypes_charts.accumulation(done)
-    with right:
-        dtypes_tables.update_table([dtypes.compare_smallest_update(one) for one in dtypes.UPDATED])
-        st.caption(dtypes_tables.why_stuck(done))
+        dtypes_tables.updates(done, WIDTH_OF_A_TABLE_PX)
 
 
 @frame.section(_("Do small gradients survive?"), _("Loss scaling"), needs_torch=True)

@@ -29,7 +29,6 @@ MAX_STEPS = 2_000
 MAX_RUNS = 256
 MAX_UPDATE = 1.0
 KEPT_POINTS = 101
-STEPS_AT_ONCE = 128
 LOOK_EVERY = 32  # updates by torch between two looks whether the weight still moves: each takes as long as two
 
 
@@ -137,7 +136,7 @@ class Accumulation:
 
 
 @lru_cache(maxsize=64)
-def accumulate(name: str, update: float = 1e-4, steps: int = 1000, runs: int = 64, seed: int = 0) -> Accumulation:
+def accumulate(name: str, update: float = 1e-4, steps: int = 1000, runs: int = 32, seed: int = 0) -> Accumulation:
     """Add an update, an fp32 number above 0 and at most 1, to a weight of 1 again and again.
 
     Raises ValueError for a format that no weight is kept in here, for updates out of range, more than 2,000 steps or
@@ -169,33 +168,54 @@ def accumulate(name: str, update: float = 1e-4, steps: int = 1000, runs: int = 6
 
 
 def _stochastic_runs(fmt: Format, update: float, marks: tuple[int, ...], uniform_SR: Floats) -> Floats:
-    """The weights of every run after each marked number of updates, each sum rounded by its uniform number.
+    """The weights of every run after each marked number of updates, each sum rounded by its uniform number."""
+    sampled_MR = _octave_by_octave(fmt, update, marks, uniform_SR)
+    return _step_by_step(fmt, update, marks, uniform_SR) if sampled_MR is None else sampled_MR
+
+
+def _step_by_step(fmt: Format, update: float, marks: tuple[int, ...], uniform_SR: Floats) -> Floats:
+    weights, sampled, kept = np.ones(uniform_SR.shape[1]), [], set(marks)
+    for step, uniform_R in enumerate(uniform_SR[: marks[-1]]):
+        sampled += [weights] if step in kept else []
+        weights = _stochastic(weights + update, fmt, uniform_R)
+    return np.array([*sampled, weights])
+
+
+def _octave_by_octave(fmt: Format, update: float, marks: tuple[int, ...], uniform_SR: Floats) -> Floats | None:
+    """The same, fast; None where a run comes near the largest number of its format.
 
     While a run stays within a power of two, every sum adds the same: whole spacings of the format there, and one more
-    with the same chance. So many steps are done at once, up to the first that leaves it, which is ``_stochastic``'s.
+    with the same chance. So each turn takes every run up to the step that leaves its power of two, and by that one.
     """
-    weights, sampled, kept, most = np.ones(uniform_SR.shape[1]), [], set(marks), float(fmt.max_value)
-    step, last, size = 0, marks[-1], STEPS_AT_ONCE
-    while step < last:
-        done = 0
-        if weights.max() < most:  # not NaN either
-            spacing = np.ldexp(1.0, np.frexp(weights)[1] - 1 - fmt.mantissa_bits)  # from 1 on numbers are normal
-            counted = weights / spacing
-            added = (counted + update / spacing) - counted  # as the sum has it, rounded to fp64
-            ends = np.minimum(2.0 ** (fmt.mantissa_bits + 1), most / spacing)
-            up_SR = uniform_SR[step : min(step + size, last)] < added - np.floor(added)
-            after_SR = counted + np.cumsum(np.floor(added) + up_SR, axis=0)
-            before_SR = np.concatenate([counted[None], after_SR[:-1]])
-            inside_S = (before_SR + added < ends).all(axis=1)
-            done = len(inside_S) if inside_S.all() else int(inside_S.argmin())
-        if done:
-            sampled += [before_SR[mark - step] * spacing for mark in range(step, step + done) if mark in kept]
-            weights = after_SR[done - 1] * spacing
-        else:
-            sampled += [weights] if step in kept else []
-            weights = _stochastic(weights + update, fmt, uniform_SR[step])
-        step, size = step + (done or 1), min(STEPS_AT_ONCE, 4 * done + 4)
-    return np.array([*sampled, weights])
+    last, top, at = marks[-1], math.frexp(float(fmt.max_value))[1], np.array(marks)
+    runs = np.arange(uniform_SR.shape[1])
+    weights, since = np.ones(len(runs)), np.zeros(len(runs), dtype=int)
+    sampled_MR = np.empty((len(marks), len(runs)))
+    while True:
+        exponents = np.frexp(weights)[1]
+        if exponents.max() >= top:
+            return None
+        start = int(since.min())
+        spacing = np.ldexp(1.0, exponents - 1 - fmt.mantissa_bits)  # from 1 on numbers are normal
+        counted = weights / spacing
+        added = (counted + update / spacing) - counted  # as the sum has it, rounded to fp64
+        whole, uniform = np.floor(added), uniform_SR[start:last]
+        uniform = uniform if len(runs) == uniform.shape[1] else uniform[:, runs]
+        gained = np.zeros((last - start + 1, len(runs)))  # spacings, since ``start``, if it went on like this
+        np.cumsum(whole + (uniform < added - whole), axis=0, out=gained[1:])
+        counted -= gained[since - start, np.arange(len(runs))]
+        inside = gained[:-1] < 2.0 ** (fmt.mantissa_bits + 1) - added - counted
+        leaves = np.maximum(since, start + inside.sum(axis=0))
+        rows = np.searchsorted(at, start)
+        here = (since <= at[rows:, None]) & (at[rows:, None] <= leaves)
+        reached = (counted + gained[at[rows:] - start]) * spacing
+        sampled_MR[rows:, runs] = np.where(here, reached, sampled_MR[rows:, runs])
+        on = np.flatnonzero(leaves < last)
+        if not len(on):
+            return sampled_MR
+        steps = leaves[on] - start
+        weights = _stochastic((counted[on] + gained[steps, on]) * spacing[on] + update, fmt, uniform[steps, on])
+        runs, since = runs[on], leaves[on] + 1
 
 
 def _stochastic(sums: Floats, fmt: Format, uniform: Floats) -> Floats:

@@ -8,7 +8,6 @@ from fractions import Fraction
 from html import escape
 
 from core import dtypes, units
-from core.claims import Comparison
 from core.dtypes import Decoded
 from core.words import _
 from pages._ui import markup, tables
@@ -165,15 +164,21 @@ def finfo_table(rows: Sequence[dtypes.FinfoRow]) -> None:
     tables.show(head, lines, _("torch.finfo beside the format's bits"), marked=marked, dense=True)
 
 
-def update_table(comparisons: Sequence[Comparison]) -> None:
-    """The smallest update that changes 1, predicted and by torch."""
+def updates(done: dtypes.Accumulation, width_px: int) -> None:
+    """The smallest update that changes 1, predicted and by torch; under it, where nearest rounding stops."""
+    told = f'<p class="np-legend">{escape(why_stuck(done))}</p>'
+    markup.show(_smallest_updates() + told, width=width_px)
+
+
+@functools.cache
+def _smallest_updates() -> str:
     rows = []
-    for one in comparisons:
-        values = (one.prediction.value, one.measurement.value)
-        shown = [(units.significant(value or 0.0), repr(value)) for value in values]
-        rows.append([(one.measurement.conditions.dtype, ""), *shown])
-    head = (_("weight 1 in"), _("smallest update"), _("by torch"))
-    tables.show(head, rows, _("the smallest update that changes 1"), dense=True)
+    for one in map(dtypes.compare_smallest_update, dtypes.UPDATED):
+        values = (one.prediction.value or 0.0, one.measurement.value)
+        shown = "".join(f'<td title="{value!r}">{units.significant(value)}</td>' for value in values)
+        rows.append(f"<tr><td>{escape(one.measurement.conditions.dtype)}</td>{shown}</tr>")
+    head = "".join(f"<th>{name}</th>" for name in (_("weight 1 in"), _("smallest update"), _("by torch")))
+    return f'<table class="np-why np-wide np-dense"><tr>{head}</tr>{"".join(rows)}</table>'
 
 
 def why_stuck(done: dtypes.Accumulation) -> str:

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core import dtypes
@@ -154,6 +154,20 @@ def test_nearest_rounding_gets_stuck_and_stochastic_rounding_does_not():
         dtypes.accumulate("fp16", 1e-3, 10).nearest[-1]
         == dtypes.compare_accumulated("fp16", 1e-3, 10).measurement.value
     )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(dtypes.UPDATED), st.floats(-5, 0), st.integers(1, 300), st.integers(1, 5))
+@example("e4m3fn", 0.0, 1500, 3)  # beyond its largest number
+def test_stochastic_runs_are_those_of_rounding_sum_by_sum(name, power, steps, runs):
+    one = dtypes.accumulate(name, 10**power, steps, runs)
+    uniform = np.random.default_rng(0).random((steps + 1, runs))
+    weights = [np.ones(runs)]
+    for drawn in uniform[:steps]:
+        weights.append(dtypes.round_array(weights[-1] + one.update, name, drawn))
+    expected = np.array(weights)[list(one.steps)]
+    np.testing.assert_array_equal(one.one_run, expected[:, 0])
+    np.testing.assert_array_equal(one.stochastic_mean, expected.mean(axis=1))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -119,15 +120,27 @@ def _draw_number_lines(count: int, with_number: bool) -> Any:
 def accumulation(one: Accumulation) -> None:
     """The weight after each update: without rounding, to nearest, and stochastically."""
     weights = (one.exact, one.nearest, one.stochastic_mean, one.one_run)
-    series = tuple(zip(_roundings(), weights, strict=True))
-    lines = [(step, value, None, None, name) for name, values in series
-             for step, value in zip(one.steps, values, strict=True) if math.isfinite(value)]  # fmt: skip
-    band = zip(one.steps, one.stochastic_low, one.stochastic_high, strict=True)
-    areas = [(step, None, low, high, None) for step, low, high in band if math.isfinite(low + high)]
-    columns = zip(*lines, *areas, strict=True)
-    rows = pyarrow.table(dict(zip(("step", "weight", "low", "high", "name"), columns, strict=True)))
-    words = "; ".join(f"{name}: {units.significant(values[-1])}" for name, values in series)
+    words = "; ".join(
+        f"{name}: {units.significant(line[-1])}" for name, line in zip(_roundings(), weights, strict=True)
+    )
+    rows = _accumulation_rows(one.steps, weights, (one.stochastic_low, one.stochastic_high))
     show(_draw_accumulation, rows, alt_text=_("the weight in the end: {words}").format(words=words))
+
+
+@functools.lru_cache(maxsize=64)
+def _accumulation_rows(
+    steps: tuple[int, ...], lines: tuple[tuple[float, ...], ...], band: tuple[tuple[float, ...], ...]
+) -> pyarrow.Table:
+    """The points of each line, and then the band's; a chart cannot show what is not finite."""
+    none = (None,) * len(steps)
+    names = [name for name in _roundings() for _step in steps]
+    step = pyarrow.array((len(lines) + 1) * steps)
+    weight, low, high = (
+        pyarrow.array([value if value is None or math.isfinite(value) else None for value in column])
+        for column in (sum(lines, ()) + none, *((len(lines) * none + edge) for edge in band))
+    )
+    name = pyarrow.array([*names, *none])
+    return pyarrow.table({"step": step, "weight": weight, "low": low, "high": high, "name": name})
 
 
 def _roundings() -> tuple[str, ...]:
