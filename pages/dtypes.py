@@ -98,11 +98,9 @@ def scaling() -> None:
     script = scripts.loss_scaling(name, middle, spread, scale)
     if not cards.predict_measure_explain("dt_zero", comparison.prediction, comparison, script=script, draw=False):
         return
-    left, right = st.columns([3, 2])
-    with left:
+    measured = dtypes.measure_shares(name, middle, spread, scale)
+    with st.container(horizontal=True):
         dtypes_charts.gradients(dtypes.histogram(name, middle, spread, scale), name)
-    with right:
-        measured = dtypes.measure_shares(name, middle, spread, scale)
         dtypes_charts.scales(dtypes.scale_curve(name, middle, spread), measured)
 
 

@@ -46,8 +46,12 @@ def gradient_sizes(mean_log2: int = -20, spread_log2: int = 5, seed: int = 0) ->
     ((20000,), -20.0)
     """
     _check(mean_log2, spread_log2, 0)
-    powers = mean_log2 + spread_log2 * np.random.default_rng(seed).standard_normal(SAMPLES)
-    return np.exp2(powers).astype(np.float32).astype(np.float64)
+    return np.exp2(mean_log2 + spread_log2 * _normal_numbers(seed)).astype(np.float32).astype(np.float64)
+
+
+@lru_cache(maxsize=4)
+def _normal_numbers(seed: int) -> Floats:
+    return np.random.default_rng(seed).standard_normal(SAMPLES)
 
 
 def _check(mean_log2: int, spread_log2: int, scale_log2: int) -> None:
@@ -64,11 +68,15 @@ def predict_shares(name: str, mean_log2: int = -20, spread_log2: int = 5, scale_
     ('0.159', '0.00135')
     """
     _check(mean_log2, spread_log2, scale_log2)
-    edges = _edges(FORMATS[one_of(_("a format"), name, SCALED)])
+    return _shares(_edges(FORMATS[one_of(_("a format"), name, SCALED)]), mean_log2, spread_log2, scale_log2)
+
+
+def _shares(edges: tuple[float, float, float], mean_log2: int, spread_log2: int, scale_log2: int) -> Shares:
     below = [_normal_below((edge - scale_log2 - mean_log2) / spread_log2) for edge in edges]
     return Shares(scale_log2, below[0], below[1] - below[0], below[2] - below[1], 1 - below[2])
 
 
+@lru_cache(maxsize=16)
 def _edges(fmt: Format) -> tuple[float, float, float]:
     """log2 of where zero ends, where numbers become normal (half a spacing below), and where the format overflows."""
     one = thresholds(fmt)
@@ -88,7 +96,9 @@ def scale_curve(name: str, mean_log2: int = -20, spread_log2: int = 5) -> tuple[
     >>> [f"{one.zero:.2f}" for one in scale_curve("fp16")[:4]]
     ['0.16', '0.12', '0.08', '0.05']
     """
-    return tuple(predict_shares(name, mean_log2, spread_log2, scale) for scale in range(MAX_SCALE_LOG2 + 1))
+    _check(mean_log2, spread_log2, 0)
+    edges = _edges(FORMATS[one_of(_("a format"), name, SCALED)])
+    return tuple(_shares(edges, mean_log2, spread_log2, scale) for scale in range(MAX_SCALE_LOG2 + 1))
 
 
 @lru_cache(maxsize=256)
@@ -105,11 +115,12 @@ def measure_shares(name: str, mean_log2: int = -20, spread_log2: int = 5, scale_
     fmt = FORMATS[one_of(_("a format"), name, SCALED)]
     one = thresholds(fmt)
     scaled = torch.from_numpy(gradient_sizes(mean_log2, spread_log2, seed)).float() * 2.0**scale_log2
-    cast = scaled.to(getattr(torch, fmt.torch_name)).double()
-    zero = int((cast == 0).sum())
-    small = int(((cast > 0) & (cast < float(one.smallest_normal))).sum())
+    cast = scaled.to(getattr(torch, fmt.torch_name)).float().numpy()  # every format here fits in fp32
+    zero = len(cast) - int(np.count_nonzero(cast))
+    small = int(np.count_nonzero(cast < np.float32(one.smallest_normal))) - zero
     # e4m3fn saturates: what its largest number stands for beyond the last tie overflowed, too.
-    over = int((cast.isinf() | ((cast == float(one.largest)) & (scaled.double() > float(one.overflows_from)))).sum())
+    beyond = (cast == np.float32(one.largest)) & (scaled.numpy() > np.float32(one.overflows_from))
+    over = int(np.count_nonzero(np.isinf(cast) | beyond))
     count = len(cast)
     return Shares(scale_log2, zero / count, small / count, (count - zero - small - over) / count, over / count)
 
