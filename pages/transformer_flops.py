@@ -4,7 +4,7 @@ import streamlit as st
 
 from core import flops
 from core.words import _
-from pages._ui import cards, charts, frame, inputs, jobs_view, transformer_view
+from pages._ui import cards, frame, inputs, jobs_view, transformer_view
 from pages._ui.charts import transformer as transformer_charts
 from pages._ui.scripts import transformer_flops as scripts
 
@@ -46,8 +46,7 @@ def context() -> None:
         return
     lengths = sorted({length, *(2**power for power in range(8, 18))})
     transformer_charts.context(flops.attention_share(shape, lengths, causal_half=half), length)
-    with st.expander(_("Who halves causal attention, and who does not")):
-        charts.table(transformer_view.causal_table(), _("conventions for causal attention"))
+    transformer_view.causal_conventions()
 
 
 @frame.section(_("How far off is 6ND?"), _("Rules of thumb"))

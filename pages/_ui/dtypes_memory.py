@@ -12,7 +12,7 @@ from core import dtypes, jobs, units
 from core.claims import Comparison, Prediction
 from core.hardware import Device
 from core.words import _
-from pages._ui import cards, cells, inputs, jobs_view, machine, markup, tables
+from pages._ui import cards, inputs, jobs_view, machine, markup, tables
 
 SHAPES = {
     _("lecture, 4 × 8"): {"tm_shape": "4, 8", "tm_dtype": "fp32"},
@@ -22,7 +22,10 @@ SHAPES = {
 CLAIM_LABELS = cards.Labels(
     predicted=_("The shape claims"), measured=_("The storage takes"), ratio=_("Storage over claim")
 )
-CORNER_HUE = 4
+CELL = (
+    "min-width:2.1em;padding:.4em .5em;text-align:center;border:1.5px solid #56B4E9;border-radius:.3rem;"
+    "background:color-mix(in srgb,#56B4E9 22%,transparent);font-variant-numeric:tabular-nums;line-height:1.2"
+)
 
 
 def label_of(name: str) -> str:
@@ -35,15 +38,21 @@ def label_of(name: str) -> str:
 
 def corner(made: dtypes.NewTensor) -> None:
     """The first entries of a new tensor as cells, and what all of them are like."""
-    rows = [[cells.Cell(_entry(value), f"{row},{column}", hue=CORNER_HUE, note=repr(value))
-             for column, value in enumerate(line)] for row, line in enumerate(made.corner)]  # fmt: skip
-    shown = f"{len(made.corner)} × {len(made.corner[0])}"
+    rows = "".join(
+        f"<tr>{''.join(f'<td style={CELL!r} title={str(value)!r}>{escape(_entry(value))}</td>' for value in line)}</tr>"
+        for line in made.corner
+    )
     title = _("{code}, the first {shown} of {rows:,} × {columns:,}")
+    shown = f"{len(made.corner)} × {len(made.corner[0])}"
     text = title.format(code=made.code, shown=shown, rows=made.shape[0], columns=made.shape[1])
-    cells.show("tm_corner", [cells.Grid(text, rows)], text)
     figures = ((_("mean"), made.mean), (_("standard deviation"), made.deviation), (_("smallest"), made.low),
                (_("largest"), made.high))  # fmt: skip
-    st.caption(" · ".join(f"{name} {units.significant(value)}" for name, value in figures))
+    told = " · ".join(f"{name} {units.significant(value)}" for name, value in figures)
+    markup.show(
+        f'<div class="np-scroll"><table style="border-collapse:separate;border-spacing:3px;color:var(--ink)">'
+        f'<caption class="np-legend" style="text-align:left;white-space:nowrap">{escape(text)}</caption>{rows}</table>'
+        f'</div><p class="np-legend">{escape(told)}</p>'
+    )
 
 
 def _entry(value: float) -> str:
@@ -71,11 +80,9 @@ def units_table(count: int) -> None:
         f'<div><span class="np-quiet">{escape(means[unit])}</span><br><b>{escape(text)}</b> {unit}</div>'
         for unit, text in sizes.items()
     )
-    markup.show(f'<div style="display:flex;flex-wrap:wrap;gap:.4rem 2.2rem;color:var(--ink)">{body}</div>')
-    if count == dtypes.tensor_bytes((49152, 12288)):
-        st.caption(
-            _("The lecture calls this 2.3 GB: it is {gib} GiB or {gb} GB.").format(gib=sizes["GiB"], gb=sizes["GB"])
-        )
+    lecture = _("The lecture calls this 2.3 GB: it is {gib} GiB or {gb} GB.").format(gib=sizes["GiB"], gb=sizes["GB"])
+    told = f'<p class="np-legend">{escape(lecture)}</p>' if count == dtypes.tensor_bytes((49152, 12288)) else ""
+    markup.show(f'<div style="display:flex;flex-wrap:wrap;gap:.4rem 2.2rem;color:var(--ink)">{body}</div>{told}')
 
 
 def claim_table(claims: Sequence[dtypes.Claim], chosen: str) -> None:
@@ -121,8 +128,9 @@ def on_a_gpu(done: dtypes.DeviceMemory) -> None:
     """What the storages add up to, and what a GPU's allocator makes of it."""
     rounded = dtypes.allocated_bytes(done.shape, done.dtype, done.count)
     exact = done.count * dtypes.tensor_bytes(done.shape, done.dtype)
-    message = _("Storages: **{exact:,} B**. On a GPU, in blocks of 512 B: **{rounded:,} B**.")
-    st.markdown(message.format(exact=exact, rounded=rounded))
+    message = escape(_("Storages: {exact}. On a GPU, in blocks of 512 B: {rounded}."))
+    text = message.format(exact=f"<b>{exact:,} B</b>", rounded=f"<b>{rounded:,} B</b>")
+    markup.show(f'<p style="color:var(--ink)">{text}</p>')
 
 
 @dataclass(frozen=True)

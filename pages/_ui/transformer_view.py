@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from html import escape
 from typing import Any
 
 import streamlit as st
 
 from core import flops, units
 from core.words import _
-from pages._ui import charts, inputs
+from pages._ui import inputs, markup, tables
 
 
 def transformer_controls() -> tuple[flops.TransformerShape, int, int]:
@@ -45,16 +47,27 @@ def rules_of_thumb(shape: flops.TransformerShape, batch: int, length: int) -> No
         _("6·N·D + 12·L·H·Q·T"): flops.palm_flops_per_token(shape, length) * batch * length,
     }
     rows = [
-        {_("rule"): name, _("FLOPs"): units.si(value, "FLOP"), _("over the exact count"): f"{value / exact - 1:+.1%}"}
+        (name, (units.si(value, "FLOP"), f"{value:,} FLOP"), f"{value / exact - 1:+.1%}")
         for name, value in rules.items()
     ]
-    charts.table(rows, _("rules of thumb beside the exact count"))
+    head = (_("rule"), _("FLOPs"), _("over the exact count"))
+    tables.show(head, rows, _("rules of thumb beside the exact count"), dense=True)
 
 
-def causal_table() -> list[dict[str, str]]:
-    """Who counts half of a causal attention, and who counts the full square."""
-    return [
-        {_("who"): one.who, _("counts"): _("half") if one.halves else _("the full square"), _("formula"): one.formula,
-         _("source"): one.source}
+def causal_conventions() -> None:
+    """Who counts half of a causal attention, and who counts the full square; opened in the browser."""
+    markup.show(_causal_conventions())
+
+
+@functools.cache
+def _causal_conventions() -> str:
+    head = "".join(f"<th>{name}</th>" for name in (_("who"), _("counts"), _("formula"), _("source")))
+    rows = "".join(
+        f"<tr><td>{escape(one.who)}</td><td>{_('half') if one.halves else _('the full square')}</td>"
+        f'<td>{escape(one.formula)}</td><td class="np-note">{escape(one.source)}</td></tr>'
         for one in flops.CAUSAL_CONVENTIONS
-    ]  # fmt: skip
+    )
+    return (
+        f'<details style="color:var(--ink)"><summary>{_("Who halves causal attention, and who does not")}</summary>'
+        f'<div class="np-scroll"><table class="np-why np-wide np-told"><tr>{head}</tr>{rows}</table></div></details>'
+    )

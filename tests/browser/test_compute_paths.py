@@ -132,7 +132,7 @@ def test_where_a_transformer_s_flops_go(visit):
     student.turn("Count only what a causal mask keeps", on=True)
     expect(student.predicted).not_to_have_text("61.8 %")
     student.section("Rules of thumb")
-    expect(student.page.get_by_test_id("stDataFrame")).to_be_visible()
+    expect(student.page.get_by_role("region", name="rules of thumb beside the exact count")).to_be_visible()
     student.expect_whole()
 
 

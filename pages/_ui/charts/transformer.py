@@ -91,4 +91,4 @@ def _draw_context(colors: tuple[tuple[str, str], ...]) -> Any:
         tooltip=["length:Q", "name:N", alt.Tooltip("share:Q", format=".1%")],
     )  # fmt: skip
     here = canvas().mark_rule(color=CLAIM, strokeWidth=2, strokeDash=[5, 4]).encode(x="chosen:Q")
-    return alt.layer(areas, here).properties(height=200)
+    return alt.layer(areas, here).properties(height=160)
