@@ -71,18 +71,14 @@ def storage() -> None:
 @frame.section(_("Is it a mean or a sum?"), _("Reduce"), needs_torch=True)
 def reduction() -> None:
     pattern, shapes = einops_view.reduction_controls()
-    done = einops_view.explained("mean", pattern, shapes)
-    if done is None:
+    mean = einops_view.explained("mean", pattern, shapes)
+    total = einops_view.explained("sum", pattern, shapes) if mean is not None else None
+    if mean is None or total is None:
         return
-    comparison = named_dims.compare_mean_and_sum(pattern, done.shapes[0])
-    if not einops_view.card("mean_and_sum", comparison, scripts.reduction(pattern, done.shapes[0])):
+    comparison = named_dims.compare_mean_and_sum(pattern, mean.shapes[0])
+    if not einops_view.card("mean_and_sum", comparison, scripts.reduction(pattern, mean.shapes[0])):
         return
-    left, right = st.columns(2)
-    for place, operation in ((left, "mean"), (right, "sum")):
-        one = einops_view.explained(operation, pattern, shapes)
-        with place:
-            if one is not None:
-                einops_cells.tensors(f"reduction_{operation}", one, one.kept[0] if one.kept else "")
+    einops_cells.mean_and_sum("reduction", mean, total)
     code_view.lesson("mean_and_sum", lessons.mean_and_sum)
 
 

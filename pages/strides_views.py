@@ -13,7 +13,7 @@ from pages._ui.scripts import strides_views as scripts
 @frame.section(_("Where does an element lie?"), _("Storage"), needs_torch=True)
 def storage() -> None:
     shape, index = strides_view.element()
-    comparison = strides.compare_place(shape, index)
+    comparison = strides_view.compare_place(shape, index)
     script = scripts.place(shape, index)
     if not cards.predict_measure_explain("place", comparison.prediction, comparison, script=script, draw=False):
         return
@@ -127,7 +127,7 @@ def mask() -> None:
         n = inputs.whole_number(_("Positions"), "strides_mask", 3, 1, 16, width=140)
         diagonal = inputs.whole_number(_("Diagonal"), "strides_diagonal", 0, -16, 16, width=140)
     made = strides_view.triu_mask(n, diagonal)
-    comparison = strides.compare_mask(made)
+    comparison = strides_view.compare_mask(made)
     script = scripts.mask(n, diagonal)
     if not cards.predict_measure_explain("mask", comparison.prediction, comparison, script=script, draw=False):
         return

@@ -162,6 +162,19 @@ def two_orders(key: str, one: Explanation, other: Explanation, color: str) -> No
     cells.show(key, [first[0], *outputs], _("an input and what two patterns make of it"))
 
 
+def mean_and_sum(key: str, mean: Explanation, total: Explanation) -> None:
+    """One input, its mean and its sum."""
+    number = math.prod(mean.shapes[0]) + 2 * math.prod(mean.output_shape)
+    if number > MAX_CELLS or named_dims.number_of_sources(mean) > MAX_LINKS:
+        st.caption(_("{n:,} cells are too many to draw: take smaller sizes to see them.").format(n=number))
+        return
+    color = mean.kept[0] if mean.kept else ""
+    taken, *outputs = (*_grids(mean, color), _grids(total, color)[-1])
+    shown = [replace(one, title=f"{done.operation} · {one.title}")
+             for one, done in zip(outputs, (mean, total), strict=True)]  # fmt: skip
+    cells.show(key, [taken, *shown], _("an input, its mean and its sum, each cell with those that make it"))
+
+
 def packed(key: str, done: Packed) -> None:
     """The tensors, each in its colour, and the one that they were packed into."""
     if 2 * math.prod(done.shape) > MAX_CELLS:

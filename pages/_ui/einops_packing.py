@@ -62,11 +62,9 @@ def unpack() -> None:
 
 def parse_shape() -> None:
     """The sizes of a shape by name, and how they help elsewhere."""
-    left, right = st.columns([2, 1])
-    with left:
+    with st.container(horizontal=True):
         pattern = inputs.text(_("Pattern, _ skips"), "en_parsed", "batch _ h w", named_dims.MAX_PATTERN_CHARS)
-    with right:
-        text = inputs.text(_("Shape"), "en_parsed_shape", "(2, 3, 5, 7)", named_dims.MAX_TEXT_CHARS)
+        text = inputs.text(_("Shape"), "en_parsed_shape", "(2, 3, 5, 7)", named_dims.MAX_TEXT_CHARS, width=350)
     (shape,) = named_dims.read_shapes(text, most=1)
     sizes = einops_view.tried(lambda: named_dims.parse_shape(pattern, shape))
     if sizes is not None:
@@ -77,10 +75,8 @@ def parse_shape() -> None:
 
 
 def _controls(label: str, key: str, default: str) -> tuple[str, str]:
-    left, right = st.columns([1, 2])
-    with left:
-        pattern = inputs.text(_("Pattern, * is packed"), "en_pack", "i *", named_dims.MAX_PATTERN_CHARS)
-    with right:
+    with st.container(horizontal=True):
+        pattern = inputs.text(_("Pattern, * is packed"), "en_pack", "i *", named_dims.MAX_PATTERN_CHARS, width=350)
         text = inputs.text(label, key, default, named_dims.MAX_TEXT_CHARS)
     return pattern, text
 

@@ -106,18 +106,20 @@ def axes_and_color(key: str, done: Explanation) -> str:
     """Every tensor as its axes, and beside them the choice of the axis whose index colours the cells; that axis."""
     sizes = dict(done.sizes)
     axes = [one for one in (*done.kept, *done.gone) if sizes[one] > 1 and "@" not in one]
+    if len(axes) < 2:
+        markup.show(axes_line(done))
+        return axes[0] if axes else ""
+    few = [one for one in axes if sizes[one] <= len(HUES) and not one.startswith(".")]
+    label = _("cells coloured by")
     with st.container(horizontal=True, vertical_alignment="center"):
-        axes_line(done)
-        if len(axes) < 2:
-            return axes[0] if axes else ""
-        few = [one for one in axes if sizes[one] <= len(HUES) and not one.startswith(".")]
-        with st.container(horizontal=True, vertical_alignment="center", width="content"):
-            label = _("cells coloured by")
-            markup.show(f'<span class="np-quiet">{label}</span>', width="content")
-            return inputs.choice(label, key, axes, default=(few or axes)[0], label_visibility="collapsed")
+        told = f'{axes_line(done)}<span class="np-quiet">{label}</span>'
+        markup.show(
+            f'<div style="display:flex;flex-wrap:wrap;align-items:center;gap:0 1rem">{told}</div>', width="content"
+        )
+        return inputs.choice(label, key, axes, default=(few or axes)[0], label_visibility="collapsed")
 
 
-def axes_line(done: Explanation) -> None:
+def axes_line(done: Explanation) -> str:
     """Every tensor as its axes, each in its own colour: the inputs, an arrow, the output; what is gone, what is new."""
     hue = {key: HUES[index % len(HUES)] for index, (key, _size) in enumerate(done.sizes)}
     sizes = dict(done.sizes)
@@ -128,7 +130,7 @@ def axes_line(done: Explanation) -> None:
     words = "".join(f' <span class="np-quiet">{label}: {_and(keys)}</span>' for label, keys in told if keys)
     style = "line-height:2;font-size:.95rem"
     line = f"{' &nbsp; '.join(tensors)} &nbsp;→&nbsp; {_dims(done.output, hue, sizes)}{words}"
-    markup.show(f'<div style="{style}">{line}</div>', width="content")
+    return f'<div style="{style}">{line}</div>'
 
 
 def _dims(dims: Sequence[tuple[str, ...]], hue: Mapping[str, str], sizes: Mapping[str, int]) -> str:

@@ -222,13 +222,19 @@ def backwards(key: str, n: int) -> None:
 
 def mask(key: str, made: strides.Mask) -> None:
     """Ones and zeros: row i, column j."""
+    cells.show(key, [_mask(made)], _("the upper triangle of ones"))
+
+
+@functools.lru_cache(maxsize=64)
+def _mask(made: strides.Mask) -> Grid:
+    heard, unheard = _("{j} hears {i}"), _("{j} does not hear {i}")
 
     def cell(row: int, column: int) -> Cell:
         kept = made.rows[row][column]
-        heard = _("{j} hears {i}") if kept else _("{j} does not hear {i}")
-        note = f"M[{row}, {column}] = {kept}: {heard.format(i=row, j=column)}"
+        said = (heard if kept else unheard).format(i=row, j=column)
+        note = f"M[{row}, {column}] = {kept}: {said}"
         return Cell(str(kept), f"{row}, {column}", hue=0 if kept else None, note=note, faint=not kept)
 
     rows = [[cell(row, column) for column in range(made.n)] for row in range(made.n)]
     labels = [str(at) for at in range(made.n)]
-    cells.show(key, [Grid(_("torch.ones(n, n).triu()"), rows, labels, labels)], _("the upper triangle of ones"))
+    return Grid(_("torch.ones(n, n).triu()"), rows, labels, labels)

@@ -47,6 +47,8 @@ MATMULS = {
 
 # Pure, and some take 10 ms
 compare_bytes = functools.lru_cache(maxsize=64)(strides.compare_bytes)
+compare_place = functools.lru_cache(maxsize=64)(strides.compare_place)
+compare_mask = functools.lru_cache(maxsize=64)(strides.compare_mask)
 compare_matmul_flops = functools.lru_cache(maxsize=64)(strides.compare_matmul_flops)
 triu_mask = functools.lru_cache(maxsize=64)(strides.triu_mask)
 

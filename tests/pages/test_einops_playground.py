@@ -258,8 +258,9 @@ def test_a_copy_says_which_axes_stand_in_the_way():
 def test_a_sum_is_the_mean_times_what_went_in():
     app = at_section("reduction")
     assert figures(app) == ("4", "4", "1.00×")
-    assert texts(grids(app, 0)[1])[0][0] == "1.5"
-    assert texts(grids(app, 1)[1])[0][0] == "6"
+    _source, mean, total = grids(app)
+    assert (mean[0], total[0]) == ("mean · output (2, 3) · ...0 ...1", "sum · output (2, 3) · ...0 ...1")
+    assert (texts(mean)[0][0], texts(total)[0][0]) == ("1.5", "6")
     choose(app, "en_reduced", "batch seq hidden -> hidden")
     assert figures(app) == ("6", "6", "1.00×")
     choose(app, "en_reduced_shape", "(0, 3, 4)")
@@ -390,7 +391,7 @@ def test_all_sections_stand_on_one_page():
     app = choose(open_page("einops_playground"), "einops_playground_section", "all")
     assert not app.warning
     assert "This section failed" not in text_of(app)
-    assert len(app.get("bidi_component")) == 6
+    assert len(app.get("bidi_component")) == 5
 
 
 @pytest.mark.parametrize(
