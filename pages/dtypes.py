@@ -35,11 +35,10 @@ def formats() -> None:
     ):
         return
     rounded = dtypes_tables.survey(typed.exact, tuple(dtypes_view.with_own(fmt)))
-    left, right = st.columns([3, 2])
-    with left:
+    with st.container(horizontal=True):
         dtypes_tables.survey_table(typed, rounded)
-    with right:
-        dtypes_charts.relative_errors(rounded)
+        with st.container(width=WIDTH_OF_A_TABLE_PX):
+            dtypes_charts.relative_errors(rounded)
     value = float(typed.exact)
     if abs(value) < 1e300 and value == value:
         code_view.lesson("small_numbers", lessons.small_numbers, value=value)

@@ -10,7 +10,7 @@ from pages._ui.charts import flops_mfu as flops_mfu_charts
 from pages._ui.charts import roofline as roofline_charts
 from pages._ui.scripts import flops_mfu as scripts
 
-LESSON_LIMIT_FLOPS = 10**9
+LESSON_LIMIT_FLOPS = 2**26  # 3 ms: a lesson holds up the answer to each change
 
 
 @frame.section(_("What is the difference between FLOPs and FLOP/s?"), _("Scale"))
@@ -55,18 +55,9 @@ def count() -> None:
         labels=cards.Labels(measured=_("torch's own count"), ratio=_("torch's count over 2·B·D·K")),
     ):
         return
-    exact = flops.exact_matmul_flops(b, d, k)
-    message = _(
-        "To the last operation it is (2D − 1)·B·K = **{exact:,}**: the first product of each sum needs no add, "
-        "which is {less:,} fewer ({share:.2%})."
-    )
-    st.markdown(message.format(exact=exact, less=b * k, share=b * k / (2 * b * d * k)))
-    values = {"b": b, "d": d, "k": k}
-    if 2 * b * d * k > LESSON_LIMIT_FLOPS:
-        values = matmul_view.PRESETS[_("lecture, CPU")]
-        st.caption(
-            _("These sizes are too large to run while you type: the code below runs with the lecture's for a CPU.")
-        )
+    too_large = 2 * b * d * k > LESSON_LIMIT_FLOPS
+    matmul_view.exact_count(b, d, k, too_large=too_large)
+    values = matmul_view.PRESETS[_("lecture, CPU")] if too_large else {"b": b, "d": d, "k": k}
     code_view.lesson("linear_model", lessons.linear_model, **values)
 
 
@@ -161,8 +152,7 @@ def roofline() -> None:
     with st.container(horizontal=True):
         b, d, k = matmul_view.dims()
         threads = matmul_view.threads_control()
-        with st.container(width=150):
-            dtype = inputs.select(_("Dtype"), "roof_dtype", list(machine.CALIBRATED_DTYPES))
+        dtype = inputs.select(_("Dtype"), "roof_dtype", list(machine.CALIBRATED_DTYPES))
         sheets = matmul_view.choose_sheets(dtype)
     device = machine.choose_device()
     calibration = machine.calibration(device, threads)
@@ -187,9 +177,7 @@ def roofline() -> None:
     ):
         return
     intensity = size[0] / size[1]
-    message = _("{name}: {intensity} FLOP/byte, and the ridge is at {ridge}: **{bound}**.")
-    texts = {"intensity": units.significant(intensity), "ridge": units.significant(roof.ridge_flop_per_byte)}
-    st.markdown(message.format(name=chosen, bound=roof.bound(intensity), **texts))
+    matmul_view.bound_in_words(chosen, intensity, roof)
     roofline_charts.roofline([roof, *sheets], runs or (), chosen, intensity)
 
 

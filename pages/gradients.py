@@ -12,16 +12,14 @@ from pages._ui.scripts import gradients as scripts
 LESSON_LIMIT_FLOPS = 2**26  # 3 ms: a lesson holds up the answer to each change. The lecture's 0.5 GFLOP run once.
 LECTURE = {"b": 1024, "d": 256, "k": 64}
 LESSON_LIMIT_BYTES = 2**26
+TABLE_WIDTH_PX = 760
 
 
 @frame.section(_("Which tensors get a .grad, and why?"), _("Graph"), needs_torch=True)
 def graph() -> None:
-    left, right = st.columns([3, 1])
-    with left:
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         x, w, y = gradients_view.vectors()
-    with right:
         retain = inputs.tags(_("retain_grad() on"), "grad_retain", list(gradients.COMPUTED), [])
-    with st.container(horizontal=True, vertical_alignment="bottom"):
         x_grad = inputs.switch(_("x requires a gradient"), "grad_x_requires")
         w_grad = inputs.switch(_("w requires a gradient"), "grad_w_requires", default=True)
     explained = gradients.explain_graph(x, w, y, x_grad, w_grad, retain)
@@ -39,10 +37,10 @@ def graph() -> None:
 
 @frame.section(_("Can the gradient be trusted?"), _("Check"), needs_torch=True)
 def check() -> None:
-    x, w, y = gradients_view.vectors()
     losses = {"square": _("½e² (the lecture's)"), "quartic": "¼e⁴"}
     methods = {"forward": _("one-sided"), "central": _("central")}
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, gap="small"):
+        x, w, y = gradients_view.vectors()
         loss = inputs.choice(_("Loss, e = x·w − y"), "grad_loss", list(losses), losses.__getitem__)
         method = inputs.choice(_("Difference"), "grad_method", list(methods), methods.__getitem__)
         dtype = inputs.choice(_("Explain"), "grad_dtype", ["fp64", "fp32"])
@@ -72,10 +70,8 @@ def accumulation() -> None:
             return
     st.markdown(trace.answer)
     if len(trace.values("w.grad")) == len(trace.steps):
-        left, right = st.columns([1, 1])
-        with left:
+        with st.container(horizontal=True):
             gradients_charts.trace(trace)
-        with right:
             gradients_view.trace_table(trace)
     else:
         gradients_view.trace_table(trace)
@@ -98,18 +94,15 @@ def backward() -> None:
         return
     forward = gradients.forward_flops(b, d, k, layers)
     ratio = comparison.measurement.value / forward
-    message = _("Forward is **{forward:,}** FLOPs, so what autograd runs is **{ratio:.4g}×** forward.")
-    st.markdown(message.format(forward=forward, ratio=ratio))
-    left, right = st.columns([5, 2])
-    with left:
-        gradients_view.matmul_table(gradients.backward_matmuls(b, d, k, x_grad, layers))
-    with right:
-        gradients_charts.ratios(gradients.ratios_by_depth(d, k, x_grad), {layers: ratio})
     values = {"b": b, "d": d, "k": k}
     small = 3 * forward <= LESSON_LIMIT_FLOPS and gradients.network_bytes(b, d, k, x_grad) <= LESSON_LIMIT_BYTES
-    if layers != 1 or (values != LECTURE and not small):
-        values = LECTURE
-        st.caption(_("The code below has one hidden layer and runs while you type: here with the lecture's sizes."))
+    as_chosen = layers == 1 and (values == LECTURE or small)
+    gradients_view.backward_in_words(forward, ratio, as_chosen=as_chosen)
+    with st.container(horizontal=True):
+        with st.container(width=TABLE_WIDTH_PX):
+            gradients_view.matmul_table(gradients.backward_matmuls(b, d, k, x_grad, layers))
+        gradients_charts.ratios(gradients.ratios_by_depth(d, k, x_grad), {layers: ratio})
+    values = values if as_chosen else LECTURE
     code_view.lesson("two_layers", lessons.two_layers, x_requires_grad=x_grad, **values)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 
 import streamlit as st
 
@@ -12,7 +13,7 @@ from core import gradients, jobs, units
 from core.gradients.compare import vector
 from core.gradients.semantics import MAX_BACKWARDS
 from core.words import _
-from pages._ui import cards, inputs, jobs_view, machine, tables
+from pages._ui import cards, inputs, jobs_view, machine, markup, tables
 from pages._ui.scripts import gradients as scripts
 
 Vector = tuple[float, ...]
@@ -33,10 +34,9 @@ def vectors() -> tuple[Vector, Vector, float]:
     """x, w and y of the quadratic, shared by the sections of this page; the lecture's at first."""
     most = gradients.MAX_MAGNITUDE
     values = []
-    with st.container(horizontal=True, gap="small", width="content"):
-        for key, default in LECTURE_VECTORS.items():
-            label = key.removeprefix("grad_").translate(str.maketrans("123", "₁₂₃"))
-            values.append(inputs.real_number(label, key, default, -most, most, step=1.0, format="%g", width=100))
+    for key, default in LECTURE_VECTORS.items():
+        label = key.removeprefix("grad_").translate(str.maketrans("123", "₁₂₃"))
+        values.append(inputs.real_number(label, key, default, -most, most, step=1.0, format="%g", width=100))
     return tuple(values[:3]), tuple(values[3:6]), values[6]
 
 
@@ -79,7 +79,7 @@ def watch() -> Watched:
         "no_grad()": gradients.no_grad,
     }
     chosen = inputs.choice(_("Watch"), "grad_trace", [adding, clearing, *others], label_visibility="collapsed")
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         x, w, y = vectors()
         if chosen == adding:
             times = inputs.whole_number(_("Backward passes"), "grad_times", 3, 1, MAX_BACKWARDS, width=150)
@@ -129,6 +129,15 @@ def network() -> tuple[int, int, int, int, bool]:
         inputs.presets(PRESETS)
         wanted = inputs.switch(_("x requires a gradient"), "grad_input")
     return sizes[0], sizes[1], sizes[2], sizes[3], wanted
+
+
+def backward_in_words(forward: int, ratio: float, *, as_chosen: bool) -> None:
+    """Backward beside forward, and whether the code below runs with the chosen sizes."""
+    message = escape(_("Forward is {forward} FLOPs, so what autograd runs is {ratio} forward."))
+    text = message.format(forward=f"<b>{forward:,}</b>", ratio=f"<b>{ratio:.4g}×</b>")
+    note = _("The code below has one hidden layer and runs while you type: here with the lecture's sizes.")
+    told = "" if as_chosen else f' <span class="np-quiet">{escape(note)}</span>'
+    markup.show(f'<div style="color:var(--ink)">{text}{told}</div>')
 
 
 def matmul_table(matmuls: Sequence[gradients.BackwardMatmul]) -> None:

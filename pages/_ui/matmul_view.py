@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 
 import streamlit as st
 
-from core import flops, hardware, jobs
+from core import flops, hardware, jobs, units
 from core.hardware import Calibration, Device
 from core.words import _
-from pages._ui import inputs, jobs_view, machine
+from pages._ui import inputs, jobs_view, machine, markup
 from pages._ui.scripts import flops_mfu as scripts
 
 PRESETS = {
@@ -118,3 +119,26 @@ def size_of(operation: str, own: tuple[int, int, int], dtype: str, roof: flops.R
     one = flops.OPERATIONS[operation]
     n = flops.roofline_n(one, roof.peak_flop_per_sec)
     return one.flops(n), one.moved_bytes(n, dtype)
+
+
+def exact_count(b: int, d: int, k: int, *, too_large: bool) -> None:
+    """The count to the last operation, and whether the code below runs with these sizes."""
+    message = escape(
+        _(
+            "To the last operation it is (2D − 1)·B·K = {exact}: the first product of each sum needs no add, "
+            "which is {less:,} fewer ({share:.2%})."
+        )
+    )
+    exact = f"<b>{flops.exact_matmul_flops(b, d, k):,}</b>"
+    text = message.format(exact=exact, less=b * k, share=1 / (2 * d))
+    note = _("These sizes are too large to run while you type: the code below runs with the lecture's for a CPU.")
+    told = f'<p class="np-legend">{escape(note)}</p>' if too_large else ""
+    markup.show(f'<div style="color:var(--ink)">{text}{told}</div>')
+
+
+def bound_in_words(name: str, intensity: float, roof: flops.Roof) -> None:
+    """On which side of the ridge an operation lies."""
+    message = escape(_("{name}: {intensity} FLOP/byte, and the ridge is at {ridge}: {bound}."))
+    texts = {"intensity": units.significant(intensity), "ridge": units.significant(roof.ridge_flop_per_byte)}
+    text = message.format(name=escape(name), bound=f"<b>{escape(roof.bound(intensity))}</b>", **texts)
+    markup.show(f'<div style="color:var(--ink)">{text}</div>')

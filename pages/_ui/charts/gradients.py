@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -66,6 +67,17 @@ def _operation(operation: Operation, place: str) -> str:
 
 def errors(curves: Sequence[DifferenceCurve]) -> None:
     """Error against step, both on log axes: predicted dashed, measured solid, a colour for each dtype."""
+    best = "; ".join(
+        _("{dtype}: smallest error {error} at step {step}").format(
+            dtype=curve.dtype, error=units.significant(curve.best_error), step=units.significant(curve.best_step)
+        )
+        for curve in curves
+    )
+    show(_draw_errors, _error_rows(tuple(curves)), tuple(curve.dtype for curve in curves), alt_text=best)
+
+
+@functools.lru_cache(maxsize=64)
+def _error_rows(curves: tuple[DifferenceCurve, ...]) -> pyarrow.Table:
     measured, predicted = _("measured"), _("predicted")
     cells: list[tuple[float, str, float, str]] = []
     for curve in curves:
@@ -73,14 +85,7 @@ def errors(curves: Sequence[DifferenceCurve]) -> None:
             cells.append((point.step, curve.dtype, point.error, measured))
             cells.append((point.step, curve.dtype, point.truncation + point.rounding, predicted))
     columns = zip(*(one for one in cells if one[2]), strict=True)  # a log axis has no place for 0
-    rows = pyarrow.table(dict(zip(("step", "dtype", "error", "kind"), columns, strict=False)))
-    best = "; ".join(
-        _("{dtype}: smallest error {error} at step {step}").format(
-            dtype=curve.dtype, error=units.significant(curve.best_error), step=units.significant(curve.best_step)
-        )
-        for curve in curves
-    )
-    show(_draw_errors, rows, tuple(curve.dtype for curve in curves), alt_text=best)
+    return pyarrow.table(dict(zip(("step", "dtype", "error", "kind"), columns, strict=False)))
 
 
 def _draw_errors(dtypes: tuple[str, ...]) -> Any:
