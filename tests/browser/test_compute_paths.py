@@ -154,6 +154,7 @@ def test_gradients_are_given_and_withheld(visit):
     expect(student.page.get_by_text("torch refuses backward()")).to_have_count(0)
     student.turn("w requires a gradient", on=True)
     student.section("Backward")
+    student.settle()  # for a moment both sections' controls are on the page
     expect(student.measured).to_have_text("201 MFLOP")
     student.turn("x requires a gradient", on=True)
     expect(student.measured).to_have_text("336 MFLOP")
