@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import math
 from collections.abc import Iterable
@@ -106,14 +105,11 @@ def torch_cast(value: object, fmt: Format | str) -> LibraryCast | None:
     (1.0011717677116394e-08, 448.0)
     """
     fmt = find(fmt) if isinstance(fmt, str) else fmt
-    return _torch_cast(float(read(value)), fmt) if fmt.torch_name else None
-
-
-@functools.lru_cache(maxsize=1024)
-def _torch_cast(value: float, fmt: Format) -> LibraryCast:
+    if not fmt.torch_name:
+        return None
     import torch
 
-    cast = torch.tensor([value], dtype=torch.float64).to(getattr(torch, fmt.torch_name))
+    cast = torch.tensor([float(read(value))], dtype=torch.float64).to(getattr(torch, fmt.torch_name))
     return LibraryCast("torch", str(torch.__version__), decode(_code(cast.view(torch.uint8).tolist()), fmt))
 
 

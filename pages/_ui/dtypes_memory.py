@@ -12,7 +12,7 @@ from core import dtypes, jobs, units
 from core.claims import Comparison, Prediction
 from core.hardware import Device
 from core.words import _
-from pages._ui import cards, inputs, jobs_view, machine, markup, tables
+from pages._ui import cards, cells, inputs, jobs_view, machine, markup, tables
 
 SHAPES = {
     _("lecture, 4 × 8"): {"tm_shape": "4, 8", "tm_dtype": "fp32"},
@@ -22,10 +22,7 @@ SHAPES = {
 CLAIM_LABELS = cards.Labels(
     predicted=_("The shape claims"), measured=_("The storage takes"), ratio=_("Storage over claim")
 )
-CELL = (
-    "min-width:2.1em;padding:.4em .5em;text-align:center;border:1.5px solid #56B4E9;border-radius:.3rem;"
-    "background:color-mix(in srgb,#56B4E9 22%,transparent);font-variant-numeric:tabular-nums;line-height:1.2"
-)
+CORNER_HUE = 4
 
 
 def label_of(name: str) -> str:
@@ -38,21 +35,15 @@ def label_of(name: str) -> str:
 
 def corner(made: dtypes.NewTensor) -> None:
     """The first entries of a new tensor as cells, and what all of them are like."""
-    rows = "".join(
-        f"<tr>{''.join(f'<td style={CELL!r} title={str(value)!r}>{escape(_entry(value))}</td>' for value in line)}</tr>"
-        for line in made.corner
-    )
-    title = _("{code}, the first {shown} of {rows:,} × {columns:,}")
+    rows = [[cells.Cell(_entry(value), f"{row},{column}", hue=CORNER_HUE, note=repr(value))
+             for column, value in enumerate(line)] for row, line in enumerate(made.corner)]  # fmt: skip
     shown = f"{len(made.corner)} × {len(made.corner[0])}"
+    title = _("{code}, the first {shown} of {rows:,} × {columns:,}")
     text = title.format(code=made.code, shown=shown, rows=made.shape[0], columns=made.shape[1])
+    cells.show("tm_corner", [cells.Grid(text, rows)], text)
     figures = ((_("mean"), made.mean), (_("standard deviation"), made.deviation), (_("smallest"), made.low),
                (_("largest"), made.high))  # fmt: skip
-    told = " · ".join(f"{name} {units.significant(value)}" for name, value in figures)
-    markup.show(
-        f'<div class="np-scroll"><table style="border-collapse:separate;border-spacing:3px;color:var(--ink)">'
-        f'<caption class="np-legend" style="text-align:left;white-space:nowrap">{escape(text)}</caption>{rows}</table>'
-        f'</div><p class="np-legend">{escape(told)}</p>'
-    )
+    st.caption(" · ".join(f"{name} {units.significant(value)}" for name, value in figures))
 
 
 def _entry(value: float) -> str:

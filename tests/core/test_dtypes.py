@@ -395,3 +395,10 @@ def test_errors_of_numbers_beyond_fp64_are_exact_or_infinite(text, name):
         assert one.relative_error == (math.inf if relative > 10**309 else pytest.approx(float(relative)))
     _prediction, comparison, why = dtypes.compare_relative_error(text, name)
     assert comparison is not None or why or name in dtypes.INTEGERS
+
+
+def test_minus_zero_after_zero_keeps_its_sign_in_torch_s_cast():
+    """Equal numbers, and not the same: what is kept of one must not be given for the other."""
+    for value in (0.0, -0.0, 0.0):
+        code = torch.tensor([value], dtype=torch.float16).view(torch.int16).item() & 0xFFFF
+        assert dtypes.torch_cast(value, "fp16").decoded.code == code
