@@ -1,6 +1,7 @@
 """The elements of a section, by their kinds in the address, in a fragment and nothing else: nothing is computed.
 
 A kind may be followed by a dash and a number of bytes, for what holds words: text, code, a chart, a grid of cells.
+With ``values`` in the address a line says the controls' values.
 """
 
 import streamlit as st
@@ -34,9 +35,12 @@ def cells():
 
 @st.fragment
 def section() -> None:
+    values = []
     for place, one in enumerate(st.query_params.get("elements", "number_input").split(".")):
         kind, _, size = one.partition("-")
-        KINDS[kind](f"c{place}", "x" * int(size or 0))
+        values.append(KINDS[kind](f"c{place}", "x" * int(size or 0)))
+    if "values" in st.query_params:
+        st.html(f"<p>{values}</p>")
 
 
 section()

@@ -79,16 +79,19 @@ def predictions(claims: Sequence[Prediction]) -> None:
 
 
 def _draw_difference(comparison: Comparison) -> None:
-    if comparison.unexplained is None:
-        return
-    if comparison.parts or comparison.difference:
+    if _has_difference(comparison):
         charts.show_difference(comparison)
+
+
+def _has_difference(comparison: Comparison) -> bool:
+    return comparison.unexplained is not None and bool(comparison.parts or comparison.difference)
 
 
 def _difference_in_words(key: str, comparison: Comparison) -> str:
     """What the difference is made of, part by part, with where each figure comes from."""
-    if comparison.unexplained is None or not comparison.difference:
+    if not _has_difference(comparison):
         return ""
+    assert comparison.unexplained is not None and comparison.difference is not None
     unit = comparison.prediction.unit
     rows = [(charts.part_color(index), part.name, part.value, part.note) for index, part in enumerate(comparison.parts)]
     rest = _("what no part above accounts for") if comparison.unexplained * comparison.difference >= 0 else None

@@ -59,9 +59,9 @@ def charts(app: AppTest) -> list[Any]:
 
 
 def rows(app: AppTest, index: int = -1) -> list[dict[str, Any]]:
-    """The data of a chart."""
+    """The data of a chart, without the limits of its axes."""
     proto = app.get("vega_lite_chart")[index].proto
-    tables = [dataset.data.data for dataset in proto.datasets] or [proto.data.data]
+    tables = [dataset.data.data for dataset in proto.datasets if dataset.name != "limits"] or [proto.data.data]
     return [row for table in tables for row in pyarrow.ipc.open_stream(table).read_all().to_pylist()]
 
 

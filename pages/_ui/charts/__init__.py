@@ -4,14 +4,17 @@ Predicted is hollow, measured is solid, the named parts of a difference are tint
 chart has units on its axes and a text alternative; the toolbar that appears over it saves a PNG, or the data as CSV.
 
 Making a chart with Altair takes 50 to 150 ms, a new value about one: so a chart is drawn once for each structure
-(``draw(*structure)``, with no data in it), and its rows are put in at every run. Limits of an axis that follow the
-data are Vega parameters: ``alt.ExprRef("high")`` in the drawing, ``high=...`` when it is shown.
+(``draw(*structure)``, with no data in it), and its rows are put in at every run. What follows the data stays out of
+the drawing: the browser then moves the bars and lines that are there, and would else take the whole chart away and
+make it anew. So the limits of an axis are data too (``alt.ExprRef("high")`` in the drawing, ``high=...`` when it is
+shown), and a chart's figures in words are text behind it, for those who cannot see it.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +22,7 @@ import streamlit as st
 
 from core import units
 from core.words import _
-from pages._ui import inputs
+from pages._ui import inputs, markup
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -36,6 +39,7 @@ PART_COLORS = ("#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A5BA6")
 MEMORY_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 INK = "#6f7a88"  # text on charts: the server does not know the theme, and this reads on white and on black alike
 LECTURE_SCALE = 1.3
+_NO_FIELD = "_"
 
 
 def show(
@@ -43,13 +47,24 @@ def show(
 ) -> None:
     """Show the chart that ``draw(*structure)`` makes of the rows; see the module's text for ``limits``.
 
-    Where there are thousands of rows, give them as an Arrow table: a dict for each takes 2 µs a cell.
+    ``alt_text`` says its figures in words. Where there are thousands of rows, give them as an Arrow table: a dict for
+    each takes 2 µs a cell.
     """
+    _show(draw, rows, structure, limits, _("a chart; its figures follow as text"))
+    markup.show(f'<p class="np-spoken">{escape(alt_text)}</p>')
+
+
+def _show(
+    draw: Callable[..., Any],
+    rows: Sequence[Row] | Table,
+    structure: tuple[Any, ...],
+    limits: Mapping[str, float],
+    label: str,
+) -> None:
     scale = LECTURE_SCALE if inputs.lecture_mode() else 1.0
-    drawn = _spec(draw, structure, scale)
-    values = [{"name": name, "value": value} for name, value in limits.items()]
-    spec = {**drawn, "params": [*drawn.get("params", []), *values], "datasets": {"rows": _columns(rows)}}
-    st.vega_lite_chart(spec=spec, width="stretch", alt=alt_text)
+    datasets = {"rows": _columns(rows), **({"limits": _columns([limits])} if limits else {})}
+    spec = {**_spec(draw, structure, scale, tuple(limits)), "datasets": datasets}
+    st.vega_lite_chart(spec=spec, width="stretch", alt=label)
 
 
 def _columns(rows: Sequence[Row] | Table) -> Any:
@@ -63,7 +78,9 @@ def _columns(rows: Sequence[Row] | Table) -> Any:
 
 
 @functools.lru_cache(maxsize=512)
-def _spec(draw: Callable[..., Any], structure: tuple[Any, ...], scale: float) -> dict[str, Any]:
+def _spec(
+    draw: Callable[..., Any], structure: tuple[Any, ...], scale: float, limits: tuple[str, ...]
+) -> dict[str, Any]:
     # Altair looks pandas up among the loaded modules, and would find it half loaded by the warming thread: wait for it.
     import pandas  # noqa: F401
 
@@ -75,6 +92,12 @@ def _spec(draw: Callable[..., Any], structure: tuple[Any, ...], scale: float) ->
     chart = chart.configure_text(fontSize=size, color=INK).configure_view(strokeWidth=0)
     chart = chart.configure_legend(labelFontSize=size, titleFontSize=size)
     spec: dict[str, Any] = chart.properties(autosize={"type": "fit-x", "contains": "padding"}).to_dict()
+    if limits:
+        # Vega-Lite leaves out a table that nothing refers to: so every row looks for itself in it, and finds nothing.
+        table = {"data": {"name": "limits"}, "key": limits[0], "fields": [limits[0]]}
+        spec["transform"] = [{"lookup": _NO_FIELD, "from": table, "as": [_NO_FIELD]}, *spec.get("transform", [])]
+        values = [{"name": name, "expr": f"data('limits')[0].{name}"} for name in limits]
+        spec["params"] = [*spec.get("params", []), *values]
     return spec
 
 
@@ -130,8 +153,9 @@ def show_difference(comparison: Comparison) -> None:
     ]  # fmt: skip
     low, high = min(0.0, *(min(row["from"], row["to"]) for row in rows)), max(row["end"] for row in rows)
     title = f"{comparison.prediction.quantity} ({shown_unit})"
+    label = _("a chart from predicted to measured; its figures are under “Why, in words”")
     # Room for the labels behind the bars.
-    show(_draw_difference, rows, title, alt_text=alternative(comparison), low=low, high=high + 0.15 * (high - low))
+    _show(_draw_difference, rows, (title,), {"low": low, "high": high + 0.15 * (high - low)}, label)
 
 
 def _draw_difference(title: str) -> Any:
@@ -146,21 +170,6 @@ def _draw_difference(title: str) -> Any:
     )  # fmt: skip
     labels = base.mark_text(align="left", dx=6).encode(x="end:Q", text="label:N")
     return alt.layer(bars, labels).properties(height=alt.Step(26))
-
-
-def alternative(comparison: Comparison) -> str:
-    """The chart of a difference in words, for those who cannot see it."""
-    parts = [f"{part.name} {units.quantity(part.value, comparison.prediction.unit)}" for part in comparison.parts]
-    unexplained = comparison.unexplained
-    if unexplained is not None:
-        parts.append(f"{_('unexplained')} {units.quantity(unexplained, comparison.prediction.unit)}")
-    message = _("{quantity}: predicted {predicted}, measured {measured}; the difference is {parts}")
-    return message.format(
-        quantity=comparison.prediction.quantity,
-        predicted=comparison.prediction.text,
-        measured=comparison.measurement.text,
-        parts=", ".join(parts),
-    )
 
 
 def table(rows: Sequence[Row], alt_text: str) -> None:
