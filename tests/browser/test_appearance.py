@@ -82,6 +82,23 @@ def test_the_keyboard_alone_measures_what_fits_the_projector_and_chooses_a_secti
     expect(student.question).to_have_text("How many FLOPs is a matrix multiply?")
 
 
+def test_a_new_value_moves_what_the_chart_shows_and_its_words(visit):
+    student = visit("flops_mfu", flops_mfu_section="Scale")
+    student.settle()
+    chart = student.page.locator("[data-testid=stVegaLiteChart] svg")
+    words = student.page.locator(".np-spoken")
+    drawn, said = chart.element_handle(), words.inner_text()
+    expect(chart).to_contain_text("4.79 ZFLOP")
+    expect(chart.locator(".role-axis-label").first).not_to_contain_text("1e+18")
+
+    student.set_number("weeks", 0.01)
+    expect(chart).to_contain_text("47.9 EFLOP")
+    expect(chart.locator(".role-axis-label").first).to_contain_text("1e+18")  # the axis begins where it must now
+    assert drawn.evaluate("drawn => drawn.isConnected"), "the chart was made anew"
+    expect(words).not_to_have_text(said)
+    assert words.evaluate("words => words.closest('.stElementContainer').offsetWidth") <= 1, "seen by no eye"
+
+
 @pytest.mark.parametrize(("scheme", "choice"), [("light", "Dark"), ("dark", "Light")])
 def test_the_theme_follows_the_system_until_another_is_chosen_and_is_legible(visit, scheme, choice):
     student = visit("flops_mfu", context={"color_scheme": scheme}, flops_mfu_section="Count")

@@ -31,11 +31,17 @@ def faults(student: Student) -> list[str]:
         """() => Math.max(...[document.documentElement, document.querySelector('[data-testid=stMain]')]
              .map(e => e.scrollWidth - e.clientWidth))"""
     )
-    words = [chart.get_attribute("aria-label") for chart in student.page.get_by_test_id("stVegaLiteChart").all()]
+    unsaid = student.page.evaluate(
+        """() => [...document.querySelectorAll('[data-testid=stVegaLiteChart] [aria-label]:is(svg, canvas)')]
+             .map(drawn => [drawn.getAttribute('aria-label') || '', drawn.closest('.stElementContainer')])
+             .filter(([label, box]) => !label.includes('Why, in words')
+               && !box.nextElementSibling?.querySelector('.np-spoken')?.textContent.trim())
+             .map(([label]) => label)"""
+    )
     return [
         *student.broken(),
         *([f"{excess} px wider than the screen"] if excess > 0 else []),
-        *("a chart without words" for text in words if not text),
+        *(f"a chart without words: {label!r}" for label in unsaid),
     ]
 
 

@@ -50,7 +50,7 @@ def show(
     ``alt_text`` says its figures in words. Where there are thousands of rows, give them as an Arrow table: a dict for
     each takes 2 µs a cell.
     """
-    _show(draw, rows, structure, limits, _("a chart; its figures follow as text"))
+    _show(draw, rows, structure, limits, _("a chart; what it shows follows as text"))
     markup.show(f'<p class="np-spoken">{escape(alt_text)}</p>')
 
 
