@@ -91,7 +91,8 @@ def _difference_in_words(key: str, comparison: Comparison) -> str:
     """What the difference is made of, part by part, with where each figure comes from."""
     if not _has_difference(comparison):
         return ""
-    assert comparison.unexplained is not None and comparison.difference is not None
+    assert comparison.unexplained is not None
+    assert comparison.difference is not None
     unit = comparison.prediction.unit
     rows = [(charts.part_color(index), part.name, part.value, part.note) for index, part in enumerate(comparison.parts)]
     rest = _("what no part above accounts for") if comparison.unexplained * comparison.difference >= 0 else None

@@ -96,7 +96,9 @@ def test_a_new_value_moves_what_the_chart_shows_and_its_words(visit):
     expect(chart.locator(".role-axis-label").first).to_contain_text("1e+18")  # the axis begins where it must now
     assert drawn.evaluate("drawn => drawn.isConnected"), "the chart was made anew"
     expect(words).not_to_have_text(said)
-    assert words.evaluate("words => words.closest('.stElementContainer').offsetWidth") <= 1, "seen by no eye"
+    style = words.evaluate("words => { const box = getComputedStyle(words.closest('.stElementContainer'));"
+                           " return [box.position, box.clipPath]; }")  # fmt: skip
+    assert style == ["absolute", "inset(50%)"], "it takes no room and is not seen"
 
 
 @pytest.mark.parametrize(("scheme", "choice"), [("light", "Dark"), ("dark", "Light")])
