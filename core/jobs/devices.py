@@ -42,6 +42,8 @@ class DeviceThread(threading.Thread):
                 process = self._fresh_process(process)
             if not self._table.wait_for_job(self._device, IDLE_SECONDS):
                 continue
+            if process is None:  # what failed while nobody waited may work now
+                process = self._fresh_process(None)
             if process is not None and not process.alive:
                 continue
             job = self._table.begin(self._device, process)

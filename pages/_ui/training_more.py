@@ -194,6 +194,7 @@ def inspect_upload() -> None:
         _("Inspect a checkpoint (up to {n} MB)").format(n=MAX_UPLOAD_MB),
         key="checkpoint_file",
         max_upload_size=MAX_UPLOAD_MB,
+        on_change=lambda: inputs.set_values(checkpoint_job=""),  # what was found is said of another file
     )
     if given is None:
         return

@@ -32,10 +32,10 @@ def faults(student: Student) -> list[str]:
              .map(e => e.scrollWidth - e.clientWidth))"""
     )
     unsaid = student.page.evaluate(
-        """() => [...document.querySelectorAll('[data-testid=stVegaLiteChart] [aria-label]:is(svg, canvas)')]
-             .map(drawn => [drawn.getAttribute('aria-label') || '', drawn.closest('.stElementContainer')])
-             .filter(([label, box]) => !label.includes('Why, in words')
-               && !box.nextElementSibling?.querySelector('.np-spoken')?.textContent.trim())
+        """() => [...document.querySelectorAll('[data-testid=stVegaLiteChart]')]
+             .map(chart => [chart.getAttribute('aria-label') || '', chart.closest('.stElementContainer')])
+             .filter(([label, box]) => !label || !(label.includes('Why, in words')
+               || box.nextElementSibling?.querySelector('.np-spoken')?.textContent.trim()))
              .map(([label]) => label)"""
     )
     return [

@@ -99,6 +99,7 @@ def upload(student, name, content):
     student.page.locator("input[type=file]").set_input_files(
         {"name": name, "mimeType": "application/octet-stream", "buffer": content}
     )
+    expect(student.page.get_by_test_id("stAlert")).to_have_count(0)  # what was said of another file is gone
     student.button("Inspect").click()
 
 
