@@ -118,15 +118,17 @@ def test_killed_helpers_are_replaced(own: Own) -> None:
 
 def test_a_killed_waiting_process_is_replaced(own: Own) -> None:
     assert works(own)
-    waiting: list[psutil.Process] = []  # forked from the server, which is a child of the agent
 
-    def find_waiting() -> bool:
-        helpers = psutil.Process(own.agent.process.pid).children()
-        waiting[:] = [child for helper in helpers for child in helper.children() if not is_gone(child.pid)]
-        return len(waiting) == 1
+    def kill_waiting() -> bool:  # forked from the server, which is a child of the agent
+        with contextlib.suppress(psutil.NoSuchProcess):  # the last job's process, on its way out
+            helpers = psutil.Process(own.agent.process.pid).children()
+            waiting = [child for helper in helpers for child in helper.children() if not is_gone(child.pid)]
+            if len(waiting) == 1:
+                waiting[0].kill()
+                return True
+        return False
 
-    wait_until(find_waiting)
-    waiting[0].kill()
+    wait_until(kill_waiting)
     wait_until(lambda: works(own))  # a job given to it in the very moment of its death would fail
 
 
