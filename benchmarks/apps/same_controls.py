@@ -4,11 +4,15 @@ A kind may be followed by a dash and a number of bytes, for what holds words: te
 With ``values`` in the address a line says the controls' values.
 """
 
+import functools
+
+import pyarrow
 import streamlit as st
 
 OPTIONS = ["one", "two", "three"]
 BOUND = {"bind": "query-params", "persist_state": "session"}  # as the controls of pages are
-CHART = {"mark": "point", "encoding": {}, "data": {"values": []}}
+ROWS = pyarrow.table({"name": ["one", "two"], "value": [1.0, 2.0]})  # Arrow, which is passed on as it is
+CHART = {"mark": "point", "encoding": {}, "data": {"name": "rows"}, "datasets": {"rows": ROWS}}
 KINDS = {
     "number_input": lambda key, text: st.number_input(key, 1, 1_000_000, 1024, key=key, **BOUND),
     "selectbox": lambda key, text: st.selectbox(key, OPTIONS, key=key, **BOUND),
@@ -21,14 +25,15 @@ KINDS = {
     "text_area": lambda key, text: st.text_area(key, key=key),
     "popover": lambda key, text: st.popover(key).write(key),
     "block": lambda key, text: st.container(),
-    "html": lambda key, text: st.html(text),
+    "html": lambda key, text: st.html(f"<p>{text}</p>"),
     "markdown": lambda key, text: st.markdown(text),
     "code": lambda key, text: st.code(text),
-    "arrow_vega_lite_chart": lambda key, text: st.vega_lite_chart({**CHART, "description": text}, key=key),
+    "arrow_vega_lite_chart": lambda key, text: st.vega_lite_chart({**CHART, "usermeta": {"text": text}}, alt="a chart"),
     "bidi_component": lambda key, text: cells()(key=key, data={"text": text}),
 }
 
 
+@functools.cache
 def cells():
     return st.components.v2.component("cells", html="<div></div>")
 

@@ -42,7 +42,7 @@ def _listing(ran: lessons.LessonRun, step: int) -> str:
     now = ran.steps[step - 1].line if step else 0
     reached = {one.line for one in ran.steps[:step]} | {1}
     rows = []
-    for number, code in enumerate(_lesson_lines(ran.source), 1):
+    for number, code in enumerate(highlighted(ran.source), 1):
         at = values.get(number)
         held = ""
         if at is not None:
@@ -65,13 +65,15 @@ def highlighted(source: str) -> list[str]:
     >>> highlighted("if x:  # why")
     ['<span class="np-kw">if</span> x:  <span class="np-com"># why</span>']
     """
+    return [_line(line) for line in source.split("\n")]
+
+
+@functools.lru_cache(maxsize=4096)
+def _line(line: str) -> str:  # a script's lines are the same at every value, but for one or two
     html, position = [], 0
-    for found in _TOKEN.finditer(source):
-        html.append(escape(source[position : found.start()]))
+    for found in _TOKEN.finditer(line):
+        html.append(escape(line[position : found.start()]))
         html.append(f'<span class="np-{found.lastgroup}">{escape(found[0])}</span>')
         position = found.end()
-    html.append(escape(source[position:]))
-    return "".join(html).split("\n")
-
-
-_lesson_lines = functools.lru_cache(maxsize=64)(highlighted)  # the same source at every value
+    html.append(escape(line[position:]))
+    return "".join(html)

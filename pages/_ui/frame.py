@@ -47,7 +47,7 @@ def section(question: str, label: str, *, needs_torch: bool = False) -> Callable
 def page(name: str, title: str, sections: Sequence[Section]) -> None:
     """Show a page: title and switches, the control that chooses a section, and the section's answer."""
     st.html(STYLE)
-    binding.enter_page(name)
+    new = binding.enter_page(name)
     with st.container(horizontal=True, vertical_alignment="center", key="np_header"):
         titled = f'<p class="np-title">{title}</p><script>{COPY}</script>'  # ours, and no word of a visitor's in it
         st.html(titled, width="content", unsafe_allow_javascript=True)
@@ -58,7 +58,7 @@ def page(name: str, title: str, sections: Sequence[Section]) -> None:
         st.html(f"<style>html {{ font-size: {LECTURE_TYPE_SIZE_PX}px; }}</style>")
     notes = st.container()
     for one in shown:
-        _show(name, one, alone=len(shown) == 1)
+        _show(name, one, alone=len(shown) == 1, words_first=new and one is shown[0])
     binding.settle()
     with notes:
         binding.show_notes()
@@ -97,11 +97,13 @@ def _turn(label: str, arrow: str, key: str, names: list[str], position: int | No
     st.button(arrow, key=f"{key}_{step}", on_click=turn, disabled=not possible, help=label, type="tertiary")
 
 
-def _show(name: str, one: Section, *, alone: bool) -> None:
+def _show(name: str, one: Section, *, alone: bool, words_first: bool) -> None:
     st.header(one.question, anchor=False)
     words = prose.text(name, one.name)
     if words and not inputs.lecture_mode():  # a lecturer says them, and the room goes to the answer
         st.markdown(words)
+    if words_first:
+        warm.words_first()
     binding.begin_section(one.name)
     if one.needs_torch and not warm.torch_is_here():
         with st.spinner(_("Loading torch, once…")):
@@ -119,6 +121,7 @@ def _guarded(show: Callable[[], None]) -> Callable[[], None]:
     def guarded() -> None:
         try:
             warm.on_this_thread()
+            binding.begin_run()
             show()
             binding.settle()
         except ValueError as refused:
