@@ -29,7 +29,7 @@ KINDS = {
     "markdown": lambda key, text: st.markdown(text),
     "code": lambda key, text: st.code(text),
     "arrow_vega_lite_chart": lambda key, text: st.vega_lite_chart({**CHART, "usermeta": {"text": text}}, alt="a chart"),
-    "bidi_component": lambda key, text: cells()(key=key, data={"text": text}),
+    "bidi_component": lambda key, text: cells()(key=key, data=text.encode()),
 }
 
 

@@ -54,7 +54,8 @@ function drawGrid(grid, picks) {
   return box;
 }
 
-export default function ({ data: [data], parentElement, setTriggerValue }) {
+export default function ({ data: written, parentElement, setTriggerValue }) {
+  const data = JSON.parse(new TextDecoder().decode(written));
   const before = parentElement.querySelector(".np-all");
   // A redraw under the pointer keeps what is lit, and the focus.
   const focused = parentElement.activeElement ?? document.activeElement;

@@ -7,6 +7,7 @@ the browser alone. A click reports the cell's name to the page. Cells can be rea
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,8 +63,9 @@ def show(key: str, grids: Sequence[Grid], alt_text: str, on_pick: Callable[[str]
         if on_pick is not None and name in {one.name for grid in grids for row in grid.rows for one in row if one}:
             on_pick(name)
 
-    # In a list: Streamlit would look through a dict's values for tables, cell by cell.
-    _component()(key=f"np_cells_{key}", data=[data], on_picked_change=picked)
+    # As bytes, which Streamlit passes on; anything else it looks through for tables, and writes as JSON twice.
+    written = json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
+    _component()(key=f"np_cells_{key}", data=written, on_picked_change=picked)
 
 
 def _grid(grid: Grid) -> dict[str, Any]:

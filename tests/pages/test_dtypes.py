@@ -45,7 +45,7 @@ def fact(app, name):
 def bits_of(app):
     """The bits on screen, as the text alternative of the cells says them."""
     (element,) = [one for one in app.get("bidi_component") if CELLS in one.proto.id]
-    (data,) = json.loads(element.proto.json)
+    data = json.loads(element.proto.bytes)
     return ["".join(cell[0] for row in grid["rows"] for cell in row) for grid in data["grids"]]
 
 

@@ -25,7 +25,7 @@ def figures(app):
 
 def grids(app, index=-1):
     """The grids of cells: title, and the rows of (text, name, made_of, hue, note)."""
-    (data,) = json.loads(app.get("bidi_component")[index].proto.json)
+    data = json.loads(app.get("bidi_component")[index].proto.bytes)
     return [
         (grid["title"], [[tuple(map(_frozen, cell[:5])) for cell in row if cell] for row in grid["rows"]])
         for grid in data["grids"]

@@ -42,7 +42,7 @@ def grids(app):
 
 def cells_data(app):
     (component,) = app.get("bidi_component")
-    (data,) = json.loads(component.proto.json)
+    data = json.loads(component.proto.bytes)
     return data
 
 
@@ -457,7 +457,7 @@ def test_the_whole_page_shares_its_chain():
     for question in ("Where does an element lie?", "View, copy or error?", "Which matrices does a batch multiply?"):
         assert question in text_of(app)
     choose(app, "strides_chain", "x[0].unsqueeze(0)")
-    drawn = "".join(one.proto.json for one in app.get("bidi_component"))
+    drawn = "".join(one.proto.bytes.decode() for one in app.get("bidi_component"))
     assert "unsqueeze(0)" in drawn
 
 
