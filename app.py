@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import streamlit as st
+from starlette.middleware import Middleware
 
 from core.words import _
-from pages._ui import warm
+from pages._ui import serving, warm
 
 PAGES = Path(__file__).resolve().parent / "pages"
 
@@ -37,4 +38,4 @@ if __name__ == "__main__":  # Streamlit runs this file for every visit
     }
     st.navigation(navigation, position="top").run()
 else:  # the server imports it once
-    app = st.App(__file__, lifespan=warm.lifespan)
+    app = st.App(__file__, lifespan=warm.lifespan, middleware=[Middleware(serving.Together)])

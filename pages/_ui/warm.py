@@ -7,25 +7,20 @@ process of its own, starts with them.
 
 from __future__ import annotations
 
-import asyncio.base_events
 import contextlib
 import gc
 import importlib
-import socket
 import threading
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from streamlit.runtime import app_session, runtime
 from streamlit.runtime.pages_manager import PagesManager
 
 from core import jobs
+from pages._ui import serving
 
 IDLE_SECONDS = 3.0
-# Streamlit hands on what a script has made every 5 ms, and a script that ends in between waits for the next time: a
-# section's rerun of 14 to 16 ms takes 12 to 13 with this.
-FLUSH_SECONDS = 0.001
 # What comes within 10 ms of each other the browser draws together, controls, chart and all: the words that a first
 # visitor waits for are drawn 0.1 s sooner where the rest comes a moment later.
 WORDS_FIRST_SECONDS = 0.03
@@ -42,50 +37,11 @@ async def lifespan(_app: Any) -> AsyncIterator[dict[str, Any]]:
     # Streamlit takes a folder named pages for its older kind of app until st.navigation has run once: a first visitor
     # with a deep link would get that page without app.py.
     PagesManager.uses_pages_directory = False
-    _send_small_messages_at_once()
-    _read_the_theme_once()
+    serving.speed_up()
     _serving.set()
-    runtime.MESSAGE_FLUSH_INTERVAL_SECS = FLUSH_SECONDS  # type: ignore[attr-defined]
     start()
     yield {}
     _serving.clear()
-
-
-def _send_small_messages_at_once() -> None:
-    """Switch off Nagle's algorithm on the server's connections, as asyncio means to.
-
-    asyncio sets TCP_NODELAY where a socket's protocol says TCP; Streamlit's listening socket says 0, which means the
-    same. Without it every second of two quick reruns waits 40 ms for an acknowledgement (48 ms against 6.5 ms for a
-    control of an empty app). uvloop sees to it by itself; this is for where it is not there.
-    """
-
-    def set_nodelay(connection: socket.socket) -> None:
-        if connection.type == socket.SOCK_STREAM and connection.family in (socket.AF_INET, socket.AF_INET6):
-            with contextlib.suppress(OSError):
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    if hasattr(asyncio.base_events, "_set_nodelay"):
-        asyncio.base_events._set_nodelay = set_nodelay
-
-
-def _read_the_theme_once() -> None:
-    """Keep what Streamlit tells the browser of the theme, at every rerun anew: six looks through all its options.
-
-    They take 0.4 of a rerun's 10 ms. A changed theme is seen when the server is started again.
-    """
-    if not hasattr(app_session, "_populate_theme_msg"):
-        return
-    read = app_session._populate_theme_msg
-    known: dict[str, Any] = {}
-
-    def populate(msg: Any, section: str = "theme") -> None:
-        if section not in known:
-            known[section] = type(msg)()
-            read(known[section], section)
-        if known[section].ListFields():  # an empty part would count as given
-            msg.CopyFrom(known[section])
-
-    app_session._populate_theme_msg = populate
 
 
 def start() -> None:

@@ -1,0 +1,161 @@
+"""What makes the server answer sooner, and that it still says the same."""
+
+import asyncio
+import inspect
+
+from streamlit import config
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime import app_session, runtime
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from pages._ui import serving, warm
+
+
+class Connection:
+    """What uvicorn's connection is to the app: it sends, by writing to its transport."""
+
+    def __init__(self):
+        self.transport = self.socket = Socket()
+
+    async def send(self, message):
+        self.transport.write(message["bytes"])
+
+
+class Socket:
+    def __init__(self):
+        self.written, self.is_closed = [], False
+
+    def write(self, data):
+        assert not self.is_closed
+        self.written.append(data)
+
+    def close(self):
+        self.is_closed = True
+
+    def is_closing(self):
+        return self.is_closed
+
+
+def served(app, scope="websocket"):
+    """The connection after the app has run behind the middleware, and the loop has come to rest."""
+
+    async def run():
+        connection = Connection()
+        await serving.Together(lambda _scope, _receive, send: app(connection, send))(
+            {"type": scope}, None, connection.send
+        )
+        for _turn in range(5):
+            await asyncio.sleep(0)
+        return connection
+
+    return asyncio.run(run())
+
+
+async def say(send, *messages):
+    """Each in a turn of the loop of its own, as Streamlit does."""
+    for one in messages:
+        await send({"bytes": one})
+        await asyncio.sleep(0)
+
+
+def test_messages_of_a_rerun_leave_in_one_write_in_their_order():
+    async def app(_connection, send):
+        await say(send, b"new session", b"card", b"chart", b"finished")
+
+    assert served(app).socket.written == [b"new sessioncardchartfinished"]
+
+
+def test_what_comes_later_does_not_wait_and_is_not_lost():
+    async def app(connection, send):
+        await say(send, b"first", b"second")
+        for _turn in range(3):
+            await asyncio.sleep(0)
+        assert connection.socket.written == [b"firstsecond"]
+        await say(send, b"third")
+        assert not connection.transport.is_closing(), "everything else is the transport's own"
+        connection.transport.close()
+
+    connection = served(app)
+    assert connection.socket.written == [b"firstsecond", b"third"]
+    assert connection.socket.is_closed, "after what was waiting"
+
+
+def test_much_is_written_as_it_comes():
+    large = bytes(serving.TOGETHER_BYTES)
+
+    async def app(connection, send):
+        await send({"bytes": b"a"})
+        await send({"bytes": large})
+        assert connection.socket.written == [b"a" + large]
+        await send({"bytes": b"b"})
+
+    assert served(app).socket.written == [b"a" + large, b"b"]
+
+
+def test_pages_over_http_and_other_servers_are_left_alone():
+    async def app(connection, send):
+        await say(send, b"one", b"two")
+        assert connection.transport is connection.socket
+
+    assert served(app, "http").socket.written == [b"one", b"two"]
+
+    async def send(message):
+        sent.append(message)
+
+    async def other(_scope, _receive, given):
+        await given({"bytes": b"one"})
+
+    sent = []
+    asyncio.run(serving.Together(other)({"type": "websocket"}, None, send))
+    assert sent == [{"bytes": b"one"}]
+
+
+def test_uvicorn_writes_each_message_to_a_transport_that_can_be_given():
+    """A version that does otherwise would not be sped up."""
+    assert "self.transport.write(" in inspect.getsource(WebSocketsSansIOProtocol.send)
+
+
+def theme_sent() -> bytes:
+    """What the browser is told of the theme, as a server of this version asks for it part by part."""
+    theme = ForwardMsg().new_session.custom_theme
+    for part, section in (
+        (theme, "theme"),
+        (theme.light, "theme.light"),
+        (theme.dark, "theme.dark"),
+        (theme.sidebar, "theme.sidebar"),
+        (theme.light.sidebar, "theme.light.sidebar"),
+        (theme.dark.sidebar, "theme.dark.sidebar"),
+    ):
+        app_session._populate_theme_msg(part, section)
+    return theme.SerializeToString(deterministic=True)
+
+
+def test_the_theme_is_read_once_and_said_the_same_every_time(monkeypatch):
+    config.get_config_options()
+    asked = []
+    read = app_session._populate_theme_msg
+    monkeypatch.setattr(app_session, "_populate_theme_msg", lambda *of: (asked.append(of[1:]), read(*of)))
+    expected = theme_sent()
+    assert b"#0072B2" in expected
+    asked.clear()
+    serving._read_the_theme_once()
+    assert [theme_sent() for _ in range(3)] == [expected] * 3
+    assert len(asked) == 6
+
+
+def test_the_server_hands_on_what_a_script_has_made_within_a_millisecond(monkeypatch):
+    """Streamlit's server reads this name at each round: a version that calls it otherwise would not be sped up."""
+    assert isinstance(runtime.MESSAGE_FLUSH_INTERVAL_SECS, float)
+    assert "sleep(MESSAGE_FLUSH_INTERVAL_SECS)" in inspect.getsource(runtime.Runtime)
+
+    monkeypatch.setattr(app_session, "_populate_theme_msg", app_session._populate_theme_msg)  # put back afterwards
+
+    async def life() -> float:
+        async with warm.lifespan(None):
+            return runtime.MESSAGE_FLUSH_INTERVAL_SECS
+
+    before = runtime.MESSAGE_FLUSH_INTERVAL_SECS
+    try:
+        assert asyncio.run(life()) == serving.FLUSH_SECONDS == 0.001
+    finally:
+        runtime.MESSAGE_FLUSH_INTERVAL_SECS = before
