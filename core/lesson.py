@@ -68,6 +68,8 @@ def describe(value: Any) -> str:
     >>> describe(0.1 + 0.2), describe(33554432), describe("fp32"), describe([1.0, 2.5])
     ('0.300', '33,554,432', "'fp32'", '[1.00, 2.50]')
     """
+    if isinstance(value, float):  # most of what lessons hold
+        return units.significant(value) if math.isfinite(value) else repr(value)
     if isinstance(value, str) and value.startswith(tempfile.gettempdir()):
         return "a temporary folder"  # its name is random, and says where this machine keeps such things
     if isinstance(value, PurePath):
@@ -76,8 +78,6 @@ def describe(value: Any) -> str:
         return repr(value)
     if isinstance(value, int):
         return f"{value:,}"
-    if isinstance(value, float):
-        return units.significant(value) if math.isfinite(value) else repr(value)
     if type(value).__module__.startswith("torch") and hasattr(value, "shape") and hasattr(value, "dtype"):
         return _describe_tensor(value)
     if isinstance(value, (list, tuple)):
@@ -100,13 +100,14 @@ def _article(name: str) -> str:
 
 
 def _describe_tensor(tensor: Any) -> str:
-    head = f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
-    if str(tensor.device) != "cpu":
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    head = f"{tuple(tensor.shape)} {dtype}"
+    if not tensor.is_cpu:
         return f"{head} on {tensor.device}"
     if tensor.numel() > _MAX_ITEMS:
         return head
-    values = describe(tensor.detach().tolist())
-    return f"{head} = {values}" if tensor.dim() else f"{values} ({str(tensor.dtype).removeprefix('torch.')})"
+    values = describe(tensor.tolist())
+    return f"{head} = {values}" if tensor.dim() else f"{values} ({dtype})"
 
 
 def _assigned_names(node: ast.stmt) -> list[str]:
@@ -135,12 +136,27 @@ def _end_of_head(node: ast.stmt) -> int:
 
 
 @dataclass(frozen=True)
+class _Statement:
+    """What a lesson shows of a statement: the names that it assigns; or that it returns, or asserts."""
+
+    names: tuple[str, ...]
+    returns: bool
+    asserts: bool
+
+
+def _statement(node: ast.stmt) -> _Statement:
+    return _Statement(
+        tuple(dict.fromkeys(_assigned_names(node))), isinstance(node, ast.Return), isinstance(node, ast.Assert)
+    )
+
+
+@dataclass(frozen=True)
 class _Source:
     """A function's source, its statements by the line where each starts, and for each line where its statement does."""
 
     text: str
     first_line: int
-    statements: dict[int, ast.stmt]
+    statements: dict[int, _Statement]
     start_of: dict[int, int]
 
 
@@ -151,10 +167,10 @@ def _parsed(code: CodeType) -> _Source:
     source = textwrap.dedent("".join(source_lines)).rstrip()
     definition = ast.parse(source).body[0]
     assert isinstance(definition, ast.FunctionDef)
-    statements = {node.lineno: node for node in _statements(definition.body)}
+    nodes = {node.lineno: node for node in _statements(definition.body)}
     # A statement may span lines, and the interpreter may report any of them: all belong to where it starts.
-    lines = {line: node for node in statements.values() for line in range(node.lineno, _end_of_head(node) + 1)}
-    return _Source(source, first_line, statements, {line: node.lineno for line, node in lines.items()})
+    start_of = {line: start for start, node in nodes.items() for line in range(start, _end_of_head(node) + 1)}
+    return _Source(source, first_line, {start: _statement(node) for start, node in nodes.items()}, start_of)
 
 
 class _Recorder:
@@ -183,12 +199,14 @@ class _Recorder:
         if len(self.steps) >= MAX_STEPS:
             self.truncated = True
             return
-        node = self.statements[self.pending]
-        names = dict.fromkeys(_assigned_names(node))
-        values = tuple(Inspected(n, describe(frame.f_locals[n])) for n in names if n in frame.f_locals)
-        if isinstance(node, ast.Return):
+        done = self.statements[self.pending]
+        values: tuple[Inspected, ...] = ()
+        if done.returns:
             values = (Inspected("return", describe(returned)),)
-        self.steps.append(Step(self.pending, values, isinstance(node, ast.Assert)))
+        elif done.names:
+            held = frame.f_locals  # made anew at each look
+            values = tuple(Inspected(name, describe(held[name])) for name in done.names if name in held)
+        self.steps.append(Step(self.pending, values, done.asserts))
 
 
 def run(function: Callable[..., Any], **values: Any) -> LessonRun:
