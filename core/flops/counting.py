@@ -72,8 +72,10 @@ def _torch_matmul_flops(b: int, d: int, k: int) -> int:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
+    # Made outside: inside, the counter would follow their making too, which takes as long as the product.
+    x_BD, w_DK = torch.empty(b, d, device="meta"), torch.empty(d, k, device="meta")
     with FlopCounterMode(display=False) as counter:
-        torch.empty(b, d, device="meta") @ torch.empty(d, k, device="meta")
+        x_BD @ w_DK
     return int(counter.get_total_flops())
 
 

@@ -100,8 +100,7 @@ def finite_difference_check(
 
 @functools.lru_cache(maxsize=64)
 def _differences_checked(x_N: Vector, w_N: Vector, y: float, steps_S: Vector, loss: str) -> FiniteDifferenceCheck:
-    gradient = _autograd(x_N, w_N, y, loss, "fp64")
-    in_fp32 = _autograd(x_N, w_N, y, loss, "fp32")
+    gradient, in_fp32 = _autograd(x_N, w_N, y, loss)
     errors = {dtype: _errors(x_N, w_N, y, steps_S, loss, dtype, gradient) for dtype in EPSILON}
     curves = tuple(
         _curve(x_N, w_N, y, steps_S, loss, method, dtype, errors[dtype][method])
@@ -173,14 +172,16 @@ def _errors(
     return {method: (one_SN.double() - exact_N).abs().amax(1).tolist() for method, one_SN in estimates.items()}
 
 
-def _autograd(x_N: Vector, w_N: Vector, y: float, loss: str, dtype: str) -> Vector:
+def _autograd(x_N: Vector, w_N: Vector, y: float, loss: str) -> tuple[Vector, Vector]:
+    """The gradient in fp64 and the one in fp32: one backward goes through both graphs, which share nothing."""
     import torch
 
-    kind = _torch_dtype(dtype)
-    w = torch.tensor(w_N, dtype=kind, requires_grad=True)
+    kinds = [_torch_dtype(dtype) for dtype in ("fp64", "fp32")]
+    weights = [torch.tensor(w_N, dtype=kind, requires_grad=True) for kind in kinds]
     with torch.enable_grad():
-        (gradient,) = torch.autograd.grad(_loss(torch.tensor(x_N, dtype=kind) @ w - y, loss), w)
-    return tuple(float(value) for value in gradient.tolist())
+        losses = [_loss(torch.tensor(x_N, dtype=w.dtype) @ w - y, loss) for w in weights]
+        in_fp64, in_fp32 = torch.autograd.grad(losses, weights)
+    return tuple(in_fp64.tolist()), tuple(in_fp32.tolist())
 
 
 def _loss(error: torch.Tensor, loss: str) -> torch.Tensor:

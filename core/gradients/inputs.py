@@ -67,10 +67,12 @@ def check_number(name: str, value: object) -> float:
 
 def _as_float(value: Any) -> float | None:
     """The number; None for what is none, is not finite, or is too large for a float."""
+    if type(value) is float and math.isfinite(value):  # nearly always
+        return value + 0.0  # no negative zero
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
     try:
-        number = float(value) + 0.0  # and no negative zero
+        number = float(value) + 0.0
     except OverflowError:
         return None
     return number if math.isfinite(number) else None

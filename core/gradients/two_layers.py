@@ -162,14 +162,17 @@ def _torch_backward_flops(b: int, d: int, k: int, num_layers: int, x_requires_gr
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    shapes = [(d, d)] * num_layers + [(d, k)]
-    h = torch.empty(b, d, device="meta", requires_grad=x_requires_grad)
-    for shape in shapes:
-        h = h @ torch.empty(shape, device="meta", requires_grad=True)
+    weights = [torch.empty(shape, device="meta", requires_grad=True) for shape in [(d, d)] * num_layers + [(d, k)]]
+    x_BD = h = torch.empty(b, d, device="meta", requires_grad=x_requires_grad)
+    for weight in weights:
+        h = h @ weight
+    # From the output on: before it is the loss's own gradient, elementwise, of which the counter counts nothing, and
+    # which takes torch three times as long on the meta device as all the rest. And without writing the gradients into
+    # .grad, which is no multiplication either.
+    h_grad_BK = torch.empty(b, k, device="meta")
+    wanted = [*weights, *([x_BD] if x_requires_grad else [])]
     with FlopCounterMode(display=False) as counter:
-        # From the output on: before it is the loss's own gradient, elementwise, of which the counter counts nothing,
-        # and which takes torch three times as long on the meta device as all the rest.
-        h.backward(torch.empty_like(h, requires_grad=False))  # type: ignore[no-untyped-call]
+        torch.autograd.grad(h, wanted, h_grad_BK)
     return int(counter.get_total_flops())
 
 
