@@ -35,8 +35,9 @@ class Text:
     fragment: str
 
     def value(self, step: int) -> str:
-        """Another text for every step from 1 to 5 that means the same: with spaces behind it."""
-        return str(self.proto.default) + " " * (1 + step % 5)
+        """Another text for every step that means the same, as far as it may be as long: with spaces behind it."""
+        room = self.proto.max_chars - len(self.proto.default) if self.proto.max_chars else step
+        return str(self.proto.default) + " " * (step % (room + 1))
 
 
 @dataclass

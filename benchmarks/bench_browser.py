@@ -21,7 +21,7 @@ from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from benchmarks._server import NAPKIN, SAME_CONTROLS, Row, serve, wait_until_quiet
 from benchmarks._session import Number
-from benchmarks.bench_rerun import open_sections
+from benchmarks.bench_rerun import find_sections
 from tests.browser import chromium
 
 ROUNDS = 5
@@ -79,7 +79,7 @@ def change(page: Page, label: str, value: float) -> tuple[float, float] | None:
 def measure(browser: BrowserContext, twin_url: str, napkin_url: str) -> list[Row]:
     """The medians of every section that has a number and answers it."""
     with ThreadPoolExecutor(1) as apart:  # Playwright has an event loop in this thread
-        sections = apart.submit(lambda: asyncio.run(open_sections(napkin_url))).result()
+        sections = apart.submit(lambda: asyncio.run(find_sections(napkin_url))).result()
     rows: list[Row] = []
     ratios: dict[str, list[float]] = {"first": [], "still": []}
     kept = drawn = 0

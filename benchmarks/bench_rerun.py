@@ -3,8 +3,8 @@
 Sessions speak the websocket protocol that browsers speak; the clock runs from sending the changed value to the
 server's "script finished", so the browser's own drawing is left out. Each section of each page that has a number or a
 text input is opened in a session of its own, by its link; the first number, or else the first text, is changed to a
-value that it has not had ("new"), then back to ones it has had ("again": charts come from the cache). Beside it, in
-the same rounds, the same is done to two apps:
+value that it has not had ("new"), then back to ones it has had ("again": charts come from the cache). Beside it, turn
+by turn, the same is done to two apps, and nothing else is open:
 
 - *its controls alone*: of the same kinds and bound alike, in a fragment and nothing else. A section should cost at most
   1.5 times that.
@@ -26,14 +26,15 @@ from benchmarks._server import NAPKIN, SAME_CONTROLS, Row, serve, wait_until_qui
 from benchmarks._session import Number, Session, Text
 
 ROUNDS = 15
+WARMUPS = 5
 TARGET = 1.5
 CALIBRATION_SECONDS = 60.0
 ALONE = "— its {count} controls alone"
 ELEMENTS = "— its {count} elements, nothing computed"
 
 
-async def open_sections(url: str) -> dict[str, Session]:
-    """A session for each section of each page, by "page, section"."""
+async def find_sections(url: str) -> dict[str, Session]:
+    """A session for each section of each page, by "page, section". They are closed: a server looks at all open ones."""
     start = Session(url)
     await start.open()
     await start.close()
@@ -51,72 +52,63 @@ async def open_sections(url: str) -> dict[str, Session]:
                 await asyncio.sleep(1.0)
                 session = Session(url, page, session.query)
                 await session.open()
+            await session.close()
             name = f"/{page}, {label}" if label else f"/{page}"
             found[f"{name} (a job is running)" if session.is_waiting else name] = session
     return found
 
 
-async def change(session: Session, number: Number | Text, step: int) -> float:
-    """Milliseconds of a rerun with the value of that step."""
-    return await session.change(number, number.value(step))
+async def reruns(*beside: Session) -> tuple[Number | Text, list[tuple[float, float]]]:
+    """Milliseconds of reruns side by side: the control of the first, and for each the medians of "new" and "again"."""
+    times: list[tuple[list[float], list[float]]] = []
+    numbers = []
+    for session in beside:
+        await session.open()
+        numbers.append(next(iter((session.numbers or session.texts).values())))
+        times.append(([], []))
+        for step in range(1, WARMUPS + 1):  # not counted: first use imports and builds what later ones share
+            await session.change(numbers[-1], numbers[-1].value(step))
+    for again in (False, True):
+        for step in range(ROUNDS):
+            for session, number, kept in zip(beside, numbers, times, strict=True):
+                value = number.value(1 + step % WARMUPS if again else 1 + step + WARMUPS)
+                kept[again].append(await session.change(number, value))
+    for session in beside:
+        await session.close()
+    return numbers[0], [(statistics.median(new), statistics.median(again)) for new, again in times]
 
 
-async def open_twin(url: str, kinds: list[str]) -> Session:
+def twin(url: str, kinds: list[str]) -> Session:
     """A session with the app that has elements of those kinds, and nothing else."""
-    twin = Session(url, query="elements=" + ".".join(kinds))
-    await twin.open()
-    return twin
+    return Session(url, query="elements=" + ".".join(kinds))
 
 
 async def measure(twin_url: str, napkin_url: str) -> list[Row]:
     """The medians of all sections, of their controls alone, and of their elements with nothing computed."""
-    one = Session(twin_url)
-    await one.open()
-    sessions = {"empty app": one, **await open_sections(napkin_url)}
-    changed = {name: one.numbers or one.texts for name, one in sessions.items()}
-    numbers = {name: next(iter(controls.values())) for name, controls in changed.items() if controls}
-    pages = [name for name, number in numbers.items() if number.fragment and name != "empty app"]
-    for name in pages:
-        number, session = numbers[name], sessions[name]
-        for what, kinds in (
-            (ALONE, session.kinds(number.fragment)),
-            (ELEMENTS, session.kinds(number.fragment, everything=True)),
-        ):
-            twin = sessions[name + what] = await open_twin(twin_url, kinds)
-            same = twin.texts if isinstance(number, Text) else twin.numbers
-            numbers[name + what] = next(iter(same.values()))
-    new: dict[str, list[float]] = {name: [] for name in numbers}
-    again: dict[str, list[float]] = {name: [] for name in numbers}
-    for name, number in numbers.items():  # not counted: first use imports and builds what later ones share
-        await change(sessions[name], number, 1)
-    for times in (new, again):
-        for step in range(2, ROUNDS + 2):
-            for name, number in numbers.items():
-                times[name].append(await change(sessions[name], number, step))
-    for session in sessions.values():
-        await session.close()
     rows: list[Row] = []
     ratios: dict[str, list[float]] = {ALONE: [], ELEMENTS: []}
-    for name, number in numbers.items():
-        if name.endswith((ALONE, ELEMENTS)):
+    errors = 0
+    for name, section in {"empty app": Session(twin_url), **await find_sections(napkin_url)}.items():
+        controls = list((section.numbers or section.texts).values())
+        fragment = controls[0].fragment if controls else ""
+        counted = {ALONE: section.kinds(fragment), ELEMENTS: section.kinds(fragment, everything=True)}
+        beside = {what: twin(twin_url, kinds) for what, kinds in counted.items()} if fragment else {}
+        if not controls and name != "empty app":
             continue
-        for times, value in ((new, "new value"), (again, "value again")):
-            median = statistics.median(times[name])
-            rows.append((f"{name}: {number.proto.label}, {value}", median, "ms", None))
-            if name not in pages:
-                continue
-            for what in (ALONE, ELEMENTS):
-                base = statistics.median(times[name + what])
-                ratios[what].append(median / base)
-                count = len(sessions[name].kinds(number.fragment, everything=what == ELEMENTS))
-                rows.append((f"{what.format(count=count)}, {value} ({base:.1f} ms): over it", median / base, "×",
-                             TARGET if what == ALONE else None))  # fmt: skip
+        number, (own, *others) = await reruns(section, *beside.values())
+        errors += section.errors
+        for which, value in enumerate(("new value", "value again")):
+            rows.append((f"{name}: {number.proto.label}, {value}", own[which], "ms", None))
+            for what, other in zip(beside, others, strict=True):
+                ratios[what].append(own[which] / other[which])
+                label = f"{what.format(count=len(counted[what]))}, {value} ({other[which]:.1f} ms): over it"
+                rows.append((label, ratios[what][-1], "×", TARGET if what == ALONE else None))
     for what, found in ratios.items():
         rows.append((f"all sections, both values: over {what.format(count='n')}, median", statistics.median(found), "×",
                      TARGET))  # fmt: skip
         rows.append((f"sections and values within {TARGET} × of it", sum(one <= TARGET for one in found), "", None))
         rows.append(("of", len(found), "", None))
-    rows.append(("errors on the pages", float(sum(one.errors for one in sessions.values())), "", 0.0))
+    rows.append(("errors on the pages", float(errors), "", 0.0))
     return rows
 
 
