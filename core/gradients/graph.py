@@ -157,7 +157,7 @@ def _explained(
         tensors["error"] = tensors["pred_y"] - tensors["y"]
         tensors["squared"] = tensors["error"].pow(2)
         tensors["loss"] = 0.5 * tensors["squared"]
-    flowing = _torch_gradients(tensors)
+    flowing = _watch(tensors)
     operations = _operations(tensors)
     for name in retain:
         if tensors[name].requires_grad:
@@ -168,7 +168,8 @@ def _explained(
     except RuntimeError as refused:
         error = str(refused).splitlines()[0]
     nodes = tuple(_node(name, tensors[name], name in retain) for name in (*INPUTS, *COMPUTED))
-    return Graph(nodes, operations, _backward_edges(x_N, w_N, y, flowing), error)
+    passed = {name: _entries(gradient) for name, gradient in flowing.items()}
+    return Graph(nodes, operations, _backward_edges(x_N, w_N, y, passed), error)
 
 
 def gradient_by_hand(x: Iterable[float], w: Iterable[float], target: float) -> tuple[Vector, Vector]:
@@ -190,15 +191,13 @@ def _check_retain(retain: Sequence[str]) -> tuple[str, ...]:
     return (retain,) if isinstance(retain, str) else tuple(retain)
 
 
-def _torch_gradients(tensors: dict[str, torch.Tensor]) -> dict[str, Vector]:
-    """What flows to each tensor that requires a gradient, by torch, without writing any .grad."""
-    import torch
-
-    wanted = [name for name, tensor in tensors.items() if tensor.requires_grad]
-    if not wanted:
-        return {}
-    gradients = torch.autograd.grad(tensors["loss"], [tensors[name] for name in wanted], retain_graph=True)
-    return {name: _entries(gradient) for name, gradient in zip(wanted, gradients, strict=True)}
+def _watch(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Where backward will leave what flows to each tensor that requires a gradient, whether or not it keeps it."""
+    flowing: dict[str, torch.Tensor] = {}
+    for name, tensor in tensors.items():
+        if tensor.requires_grad:
+            tensor.register_hook(functools.partial(flowing.__setitem__, name))  # type: ignore[no-untyped-call]
+    return flowing
 
 
 def _operations(tensors: dict[str, torch.Tensor]) -> tuple[Operation, ...]:
