@@ -24,6 +24,8 @@ IDLE_SECONDS = 3.0
 # What comes within 10 ms of each other the browser draws together, controls, chart and all: the words that a first
 # visitor waits for are drawn 0.1 s sooner where the rest comes a moment later.
 WORDS_FIRST_SECONDS = 0.03
+# Python looks for garbage after every 700 new objects, which is a quarter of a millisecond of a rerun.
+COLLECT_AFTER = (20_000, 10, 10)
 
 _started = threading.Lock()
 _visited = threading.Event()
@@ -47,6 +49,7 @@ async def lifespan(_app: Any) -> AsyncIterator[dict[str, Any]]:
 def start() -> None:
     """Start warming, once in the life of the process."""
     if _started.acquire(blocking=False):
+        gc.disable()  # or it would look at all that is imported time and again: a second of the first eight
         threading.Thread(target=_warm, name="warm", daemon=True).start()
 
 
@@ -96,14 +99,17 @@ def on_this_thread() -> None:
 
 
 def _warm() -> None:
-    _visited.wait(IDLE_SECONDS)
-    import altair
-    import pandas  # noqa: F401
+    try:
+        _visited.wait(IDLE_SECONDS)
+        import altair
+        import pandas  # noqa: F401
 
-    altair.Chart  # noqa: B018  (altair loads its parts lazily)
-    jobs.warm()
-    load_torch()
-    importlib.import_module("torch._dynamo")  # torch's FLOP counter asks for it: 2 to 4 s of the first count
-
-    gc.collect()
-    gc.freeze()  # what is imported stays: later collections need not look at it
+        altair.Chart  # noqa: B018  (altair loads its parts lazily)
+        jobs.warm()
+        load_torch()
+        importlib.import_module("torch._dynamo")  # torch's FLOP counter asks for it: 2 to 4 s of the first count
+    finally:
+        gc.collect()
+        gc.freeze()  # what is imported stays: later collections need not look at it
+        gc.set_threshold(*COLLECT_AFTER)
+        gc.enable()

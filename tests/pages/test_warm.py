@@ -1,5 +1,6 @@
 """What the server prepares in the background."""
 
+import gc
 import threading
 from pathlib import Path
 
@@ -40,3 +41,25 @@ def test_a_new_thread_computes_alone():
     finally:
         torch.set_num_threads(before)
     assert started == [set()]
+
+
+def test_garbage_is_looked_for_again_when_all_is_imported(monkeypatch):
+    def load():
+        on_the_way.append(gc.isenabled())
+
+    on_the_way: list[bool] = []
+    before = gc.get_threshold()
+    monkeypatch.setattr(warm, "_started", threading.Lock())
+    monkeypatch.setattr(warm, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(warm.jobs, "warm", lambda: None)
+    monkeypatch.setattr(warm, "load_torch", load)
+    try:
+        warm.start()
+        (thread,) = [one for one in threading.enumerate() if one.name == "warm"]
+        thread.join()
+        assert on_the_way == [False]
+        assert gc.isenabled()
+        assert gc.get_threshold() == warm.COLLECT_AFTER
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
