@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from core.words import _
 
@@ -223,6 +224,7 @@ def scientific_text(value: Fraction, digits: int = 0) -> str:
     return f"{'-' if value < 0 else ''}{mantissa[0]}{point}{mantissa[1:]}e{power}"
 
 
+@lru_cache(maxsize=512)  # a chart has 50, the notes of fp64's bits as many
 def power_of_two(exponent: int) -> str:
     """A power of two as it is written.
 

@@ -165,21 +165,26 @@ def _draw_accumulation() -> Any:
     ).properties(height=132)
 
 
-def gradients(bars: Sequence[tuple[int, str, float]], name: str) -> None:
+def gradients(bars: tuple[tuple[int, str, float], ...], name: str) -> None:
     """The scaled gradients by powers of two, coloured by what becomes of them."""
-    rows = [
-        {
-            "power": power + 0.5,
-            "share": share,
-            "kind": KIND_NAMES[kind],
-            "range": f"{power_of_two(power)} … {power_of_two(power + 1)}",
-        }
-        for power, kind, share in bars
-    ]
-    totals = {kind: sum(share for _power, one, share in bars if one == kind) for kind in KINDS}
-    words = "; ".join(f"{KIND_NAMES[kind]} {share:.1%}" for kind, share in totals.items())
+    rows, words = _gradient_rows(bars)
     alt_text = _("scaled gradients in {name}: {words}").format(name=name, words=words)
     show(_draw_gradients, rows, alt_text=alt_text)
+
+
+@functools.lru_cache(maxsize=64)
+def _gradient_rows(bars: tuple[tuple[int, str, float], ...]) -> tuple[pyarrow.Table, str]:
+    """A bar for each, and the shares in words."""
+    powers, kinds, shares = zip(*bars, strict=True)
+    names = {power: power_of_two(power) for power in range(powers[0], powers[-1] + 2)}
+    rows = pyarrow.table({
+        "power": [power + 0.5 for power in powers],
+        "share": shares,
+        "kind": [KIND_NAMES[kind] for kind in kinds],
+        "range": [f"{names[power]} … {names[power + 1]}" for power in powers],
+    })  # fmt: skip
+    totals = {kind: sum(share for _power, one, share in bars if one == kind) for kind in KINDS}
+    return rows, "; ".join(f"{KIND_NAMES[kind]} {share:.1%}" for kind, share in totals.items())
 
 
 def _draw_gradients() -> Any:
@@ -197,17 +202,26 @@ def _draw_gradients() -> Any:
     return bars.properties(height=116)
 
 
-def scales(curve: Sequence[Shares], measured: Shares) -> None:
+def scales(curve: tuple[Shares, ...], measured: Shares) -> None:
     """The predicted share that becomes 0 and that overflows at each scale (lines); torch's cast at this one (dots)."""
-    rows: list[dict[str, Any]] = []
-    for kind in ("zero", "overflow"):
-        rows += [{"scale": one.scale_log2, "share": getattr(one, kind), "kind": KIND_NAMES[kind]} for one in curve]
-        rows.append({"scale": measured.scale_log2, "measured": getattr(measured, kind), "kind": KIND_NAMES[kind]})
-    best = min(curve, key=lambda one: one.zero + one.overflow)
-    alt_text = _("fewest are lost at {scale}: {share:.2%}").format(
-        scale=power_of_two(best.scale_log2), share=best.zero + best.overflow
-    )
+    rows, alt_text = _scale_rows(curve, measured)
     show(_draw_scales, rows, alt_text=alt_text)
+
+
+@functools.lru_cache(maxsize=64)
+def _scale_rows(curve: tuple[Shares, ...], measured: Shares) -> tuple[pyarrow.Table, str]:
+    """For each of the two shares the line's points, then the dot; and the best scale in words."""
+    scale = [*(one.scale_log2 for one in curve), measured.scale_log2]
+    none = [None] * len(curve)
+    rows = pyarrow.table({
+        "scale": 2 * scale,
+        "share": [*(one.zero for one in curve), None, *(one.overflow for one in curve), None],
+        "kind": len(scale) * [KIND_NAMES["zero"]] + len(scale) * [KIND_NAMES["overflow"]],
+        "measured": [*none, measured.zero, *none, measured.overflow],
+    })  # fmt: skip
+    best = min(curve, key=lambda one: one.zero + one.overflow)
+    alt_text = _("fewest are lost at {scale}: {share:.2%}")
+    return rows, alt_text.format(scale=power_of_two(best.scale_log2), share=best.zero + best.overflow)
 
 
 def _draw_scales() -> Any:
