@@ -34,11 +34,11 @@ def formats() -> None:
         "dt_relative", prediction, comparison, script=script, waiting=waiting, draw=False
     ):
         return
-    rounded = dtypes_tables.survey(typed.exact, tuple(dtypes_view.with_own(fmt)))
+    listed = tuple(dtypes_view.with_own(fmt))
     with st.container(horizontal=True):
-        dtypes_tables.survey_table(typed, rounded)
+        dtypes_tables.survey_table(typed.exact, listed)
         with st.container(width=WIDTH_OF_A_TABLE_PX):
-            dtypes_charts.relative_errors(rounded)
+            dtypes_charts.relative_errors(typed.exact, listed)
     value = float(typed.exact)
     if abs(value) < 1e300 and value == value:
         code_view.lesson("small_numbers", lessons.small_numbers, value=value)

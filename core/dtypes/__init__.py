@@ -82,6 +82,7 @@ from core.dtypes.storage import (
     view_claims,
 )
 from core.dtypes.survey import (
+    ML_DTYPES_NAMES,
     LibraryCast,
     Rounded,
     compare_cast,
@@ -125,6 +126,7 @@ __all__ = [
     "MAX_SHAPE_CHARS",
     "MAX_STEPS",
     "MAX_TENSORS",
+    "ML_DTYPES_NAMES",
     "OVERFLOWS",
     "SAMPLES",
     "SCALED",

@@ -161,8 +161,8 @@ def _scaled(mantissa: int, base: int, exponent: int, limit: int) -> Exact:
         return Exact("finite")
     if abs(exponent) > limit + 2 * MAX_CHARS:
         return Exact("huge" if exponent > 0 else "tiny")
-    factor = Fraction(base) ** exponent
-    return _within(False, mantissa * factor)
+    power = base ** abs(exponent)
+    return _within(False, Fraction(mantissa * power) if exponent >= 0 else Fraction(mantissa, power))
 
 
 def _within(negative: bool, magnitude: Fraction) -> Exact:

@@ -48,6 +48,9 @@ class Format:
         assert self.overflow in OVERFLOWS, self.overflow
         assert not self.storage_bits or self.storage_bits >= self.bits
 
+    def __hash__(self) -> int:  # of the fields that tell most apart: a page looks formats up a hundred times
+        return hash((self.name, self.exponent_bits, self.mantissa_bits, self.bias))
+
     @cached_property
     def bits(self) -> int:
         return int(self.signed) + self.exponent_bits + self.mantissa_bits

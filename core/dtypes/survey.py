@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache, lru_cache
 from typing import Any
 
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
@@ -50,8 +51,12 @@ def survey(value: object, formats: Iterable[Format | str] = FLOATS) -> tuple[Rou
     fp16 0.0 0.168 ULP 1.0000 underflows to 0
     e4m3fn 0.0 0.000 ULP 1.0000 underflows to 0
     """
-    exact = read(value)
-    return tuple(_rounded(exact, find(one) if isinstance(one, str) else one) for one in formats)
+    return _survey(read(value), tuple(find(one) if isinstance(one, str) else one for one in formats))
+
+
+@lru_cache(maxsize=64)
+def _survey(exact: Exact, formats: tuple[Format, ...]) -> tuple[Rounded, ...]:
+    return tuple(_rounded(exact, one) for one in formats)
 
 
 def _rounded(exact: Exact, fmt: Format) -> Rounded:
@@ -62,10 +67,15 @@ def _rounded(exact: Exact, fmt: Format) -> Rounded:
     if exact.value is None or decoded.value is None:
         return Rounded(fmt, decoded, None, None, None, note)
     error = decoded.value - exact.value
-    ulp = spacing(exact, fmt)
+    size, ulp = abs(error), spacing(exact, fmt)
     assert ulp is not None
-    relative = float(read(abs(error) / exact.magnitude)) if exact.magnitude else None
-    return Rounded(fmt, decoded, error, abs(error) / ulp, relative, note)
+    relative = _over(size, exact.magnitude) if exact.magnitude else None
+    return Rounded(fmt, decoded, error, size / ulp, relative, note)
+
+
+def _over(size: Fraction, whole: Fraction) -> float:
+    """The quotient; infinite where it is beyond fp64."""
+    return float(Exact("finite", False, size / whole))
 
 
 def _note(exact: Exact, decoded: Decoded) -> str:
@@ -121,17 +131,22 @@ def ml_dtypes_cast(value: object, fmt: Format | str) -> LibraryCast | None:
     'nan'
     """
     fmt = find(fmt) if isinstance(fmt, str) else fmt
-    if fmt.name not in ML_DTYPES_NAMES:
-        return None
-    try:
-        library: Any = importlib.import_module("ml_dtypes")
-    except ImportError:
+    library = _ml_dtypes()
+    if fmt.name not in ML_DTYPES_NAMES or library is None:
         return None
     import numpy as np
 
     with np.errstate(all="ignore"):
         cast = np.array([float(read(value))]).astype(getattr(library, ML_DTYPES_NAMES[fmt.name]))
     return LibraryCast("ml_dtypes", str(library.__version__), decode(_code(cast.view(np.uint8).tolist()), fmt))
+
+
+@cache  # a module that is not there is looked for in every folder, each time anew
+def _ml_dtypes() -> Any:
+    try:
+        return importlib.import_module("ml_dtypes")
+    except ImportError:
+        return None
 
 
 def library_casts(value: object, fmt: Format | str) -> tuple[LibraryCast, ...]:
@@ -158,8 +173,11 @@ def compare_cast(value: object, fmt: Format | str) -> tuple[Prediction, Comparis
     >>> prediction.value, comparison.measurement.value, [(part.name, part.value) for part in comparison.parts]
     (1.0009765625, 1.0, [('rounded to fp32 on the way', -0.0009765625)])
     """
-    fmt = find(fmt) if isinstance(fmt, str) else fmt
-    exact = read(value)
+    return _compare_cast(read(value), find(fmt) if isinstance(fmt, str) else fmt)
+
+
+@lru_cache(maxsize=64)
+def _compare_cast(exact: Exact, fmt: Format) -> tuple[Prediction, Comparison | None, str]:
     quantity = _("value in {name}").format(name=fmt.label)
     if exact.kind == "nan" and fmt.nan_code is None:
         unknown = _("{name} has no NaN: every code is a number").format(name=fmt.label)
@@ -211,8 +229,11 @@ def compare_relative_error(value: object, fmt: Format | str) -> tuple[Prediction
     >>> f"{prediction.value:.3e} {comparison.measurement.value:.3e}", comparison.parts[0].name
     ('4.883e-04 2.441e-04', 'nearer than half a spacing')
     """
-    fmt = find(fmt) if isinstance(fmt, str) else fmt
-    exact = read(value)
+    return _compare_relative_error(read(value), find(fmt) if isinstance(fmt, str) else fmt)
+
+
+@lru_cache(maxsize=64)
+def _compare_relative_error(exact: Exact, fmt: Format) -> tuple[Prediction, Comparison | None, str]:
     quantity = _("relative error in {name}").format(name=fmt.label)
     if fmt.integer:
         unknown = _("an integer's error is absolute, less than 1: relative to a small number it may be anything")
@@ -229,7 +250,7 @@ def compare_relative_error(value: object, fmt: Format | str) -> tuple[Prediction
             None,
             _("torch gives {value}: there is no relative error").format(value=_plain(float(cast.decoded))),
         )
-    measured = float(read(abs(cast.decoded.value - exact.value) / exact.magnitude))
+    measured = _over(abs(cast.decoded.value - exact.value), exact.magnitude)
     if math.isinf(measured):
         return (
             prediction,

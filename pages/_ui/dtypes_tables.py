@@ -18,13 +18,14 @@ FP64_POWER = 300  # of ten: a little less than the largest number of fp64
 FP64_POWER_OF_TWO = 990  # surely within 10^±300
 
 
-survey = functools.lru_cache(maxsize=64)(dtypes.survey)
-
-
 def facts(typed: dtypes.Typed) -> None:
     """What the bits mean, with numbers; the class; the spacing; how far off the number is that was typed."""
-    one = typed.decoded
-    assert one is not None
+    assert typed.decoded is not None
+    markup.show(_facts(typed.exact, typed.decoded))
+
+
+@functools.lru_cache(maxsize=64)
+def _facts(number: dtypes.Exact, one: Decoded) -> str:
     fmt = one.fmt
     rows = [(_("means"), *_meaning(one))]
     if one.value is not None:
@@ -35,10 +36,10 @@ def facts(typed: dtypes.Typed) -> None:
     if ulp is not None:
         text = f"{dtypes.power_text(ulp)} = {units.significant(float(ulp))}"
         rows.append((_("spacing (ULP)"), text, dtypes.scientific_text(ulp)))
-    (rounded,) = survey(typed.exact, (fmt,))
+    (rounded,) = dtypes.survey(number, (fmt,))
     if rounded.error is not None and rounded.error_ulps is not None:
         off = _("{ulps} ULP, relative {relative}").format(
-            ulps=_figure(rounded.error_ulps), relative=_relative(typed, rounded)
+            ulps=_figure(rounded.error_ulps), relative=_relative(number, rounded)
         )
         rows.append((_("off by"), f"{off} ({rounded.note})", dtypes.fraction_text(rounded.error)))
     body = "".join(
@@ -46,7 +47,7 @@ def facts(typed: dtypes.Typed) -> None:
         f"{escape(text)}</td></tr>"
         for name, text, exact in rows
     )
-    markup.show(f'<table class="np-why">{body}</table>')
+    return f'<table class="np-why">{body}</table>'
 
 
 def _meaning(one: Decoded) -> tuple[str, str]:
@@ -71,8 +72,12 @@ def _exactly(one: Decoded) -> tuple[str, str]:
     return exact if len(exact) <= SHOWN_DIGITS else exact[:SHOWN_DIGITS] + "…", exact
 
 
-def _relative(typed: dtypes.Typed, one: dtypes.Rounded) -> str:
-    return "—" if one.error is None or not typed.exact.magnitude else _figure(abs(one.error) / typed.exact.magnitude)
+def _relative(number: dtypes.Exact, one: dtypes.Rounded) -> str:
+    if one.error is None or one.relative_error is None:
+        return "—"
+    if not one.error or 10.0**-FP64_POWER < one.relative_error < 10.0**FP64_POWER:
+        return units.significant(one.relative_error)
+    return _figure(abs(one.error) / number.magnitude)
 
 
 def _figure(value: Fraction) -> str:
@@ -85,24 +90,26 @@ def _figure(value: Fraction) -> str:
     return f"{mantissa} × {dtypes.power_of_ten(int(power))}"
 
 
-def survey_table(typed: dtypes.Typed, rounded: Sequence[dtypes.Rounded]) -> None:
+def survey_table(number: dtypes.Exact, formats: tuple[dtypes.Format, ...]) -> None:
     """What each format makes of the number, how far off, and what ml_dtypes makes of it where that differs."""
-    rows = []
-    for one in rounded:
-        value, exact = ("—", "") if one.decoded is None else (_short(one.decoded), _exact_text(one.decoded))
-        ulps = "—" if one.error_ulps is None else _figure(one.error_ulps)
-        rows.append([(one.fmt.label, ""), (value, exact), (ulps, ""), (_relative(typed, one), ""),
-                     (one.note + _other_library(typed, one), "")])  # fmt: skip
     head = (_("format"), _("becomes"), _("off, ULP"), _("relative"), "")
-    tables.show(head, rows, _("the number in each format"), dense=True)
+    tables.show(head, _survey_rows(number, formats), _("the number in each format"), dense=True)
 
 
-_library_casts = functools.lru_cache(maxsize=256)(dtypes.library_casts)
+@functools.lru_cache(maxsize=64)
+def _survey_rows(number: dtypes.Exact, formats: tuple[dtypes.Format, ...]) -> list[list[tables.Cell]]:
+    rows: list[list[tables.Cell]] = []
+    for one in dtypes.survey(number, formats):
+        value = "—" if one.decoded is None else (_short(one.decoded), _exact_text(one.decoded))
+        ulps = "—" if one.error_ulps is None else _figure(one.error_ulps)
+        note = one.note + _other_library(number, one.fmt)
+        rows.append([one.fmt.label, value, ulps, _relative(number, one), note])
+    return rows
 
 
-def _other_library(typed: dtypes.Typed, one: dtypes.Rounded) -> str:
+def _other_library(number: dtypes.Exact, fmt: dtypes.Format) -> str:
     """torch's and ml_dtypes' casts where they disagree, with their versions."""
-    casts = _library_casts(typed.exact, one.fmt)
+    casts = dtypes.library_casts(number, fmt) if fmt.torch_name and fmt.name in dtypes.ML_DTYPES_NAMES else ()
     if len({cast.decoded.code for cast in casts}) < 2 or all(cast.decoded.kind == "nan" for cast in casts):
         return ""
     told = "; ".join(f"{cast.library} {cast.version}: {_short(cast.decoded)}" for cast in casts)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow
 
 from core import units
-from core.dtypes import KINDS, Accumulation, BlockError, NumberLine, Rounded, Shares, power_of_two
+from core.dtypes import KINDS, Accumulation, BlockError, Exact, Format, NumberLine, Shares, power_of_two, survey
 from core.words import _
 from pages._ui.charts import CLAIM, INK, PART_COLORS, canvas, names_axis, show
 
@@ -25,21 +25,26 @@ for _plain, _raised in zip("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹", stri
 POWER_LABEL = f"'2' + {POWER_LABEL}"
 
 
-def relative_errors(rounded: Sequence[Rounded]) -> None:
+def relative_errors(number: Exact, formats: tuple[Format, ...]) -> None:
     """The relative error in each format, solid, and the worst that rounding can do in its normal range, hollow."""
-    rows: list[dict[str, Any]] = []
-    for one in rounded:
+    rows, words = _relative_error_rows(number, formats)
+    show(_draw_relative_errors, rows, len(formats), alt_text=_("relative error in each format: {w}").format(w=words))
+
+
+@functools.lru_cache(maxsize=64)
+def _relative_error_rows(number: Exact, formats: tuple[Format, ...]) -> tuple[pyarrow.Table, str]:
+    """The points, and the errors in words."""
+    points, words = [], []
+    for one in survey(number, formats):
+        label = one.fmt.label
         if not one.fmt.integer:
-            worst = float(one.fmt.epsilon / 2)
-            rows.append({"format": one.fmt.label, "error": worst, "kind": "worst", "label": _("at most ε/2")})
+            points.append((label, float(one.fmt.epsilon / 2), "worst", _("at most ε/2")))
         if one.relative_error and math.isfinite(one.relative_error):
-            error = max(one.relative_error, SMALLEST_ERROR)
-            rows.append({"format": one.fmt.label, "error": error, "kind": "actual", "label": one.note})
-    words = "; ".join(
-        f"{one.fmt.label}: {_('none') if one.relative_error is None else units.significant(one.relative_error)}"
-        for one in rounded
-    )
-    show(_draw_relative_errors, rows, len(rounded), alt_text=_("relative error in each format: {w}").format(w=words))
+            points.append((label, max(one.relative_error, SMALLEST_ERROR), "actual", one.note))
+        error = _("none") if one.relative_error is None else units.significant(one.relative_error)
+        words.append(f"{label}: {error}")
+    names = ("format", "error", "kind", "label")
+    return pyarrow.table(dict(zip(names, zip(*points, strict=True), strict=True))), "; ".join(words)
 
 
 def _draw_relative_errors(count: int) -> Any:
