@@ -9,11 +9,14 @@ the same .streamlit/config.toml; the apps take turns, so that whatever else the 
   text being visible.
 
 The text is "hello", and on a page the question that heads its first section; "control" is until its first number
-input is visible. Reported are medians; a page's over hello world's should be at most 1.15 for the start page.
+input is visible. The page itself notes the frame in which they come: whoever asks it from outside is answered when it
+has time, and that is after whatever else it draws. Reported are medians; a page's over hello world's should be at most
+1.15 for the start page.
 """
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from collections.abc import Callable
@@ -29,9 +32,21 @@ ROUNDS = 7
 TARGET = 1.15
 WAIT_MS = 60_000
 CONTROL = "[data-testid=stNumberInput]"
+# Notes in window.seen when, in seconds since 1970, the first element of each selector had words or a size.
+NOTE = """selectors => {
+  window.seen = {};
+  const look = () => {
+    for (const one of selectors) {
+      const found = document.querySelector(one);
+      if (!window.seen[one] && found?.offsetHeight && (found.innerText.trim() || one.includes("Input")))
+        requestAnimationFrame(() => window.seen[one] ??= (performance.timeOrigin + performance.now()) / 1e3);
+    }
+  };
+  new MutationObserver(look).observe(document, {subtree: true, childList: true, characterData: true});
+}"""
 # name, app, path, what is waited for, the most that its median should be over hello world's
 VISITS = (
-    ("hello world", HELLO, "/", "text=hello", None),
+    ("hello world", HELLO, "/", "[data-testid=stMarkdown] p", None),
     ("start page", NAPKIN, "/", "h2", TARGET),
     ("flops_mfu", NAPKIN, "/flops_mfu", "h2", None),
 )
@@ -43,13 +58,13 @@ def visit(browser: Browser, url: Callable[[], str], text: str, times: list[float
     context = browser.new_context(viewport={"width": 1280, "height": 720})
     try:
         page = context.new_page()
-        started = time.perf_counter()
+        page.add_init_script(f"({NOTE})({json.dumps([text, CONTROL])})")
+        started = time.time()
         page.goto(url(), wait_until="commit", timeout=WAIT_MS)
-        page.locator(text).first.wait_for(state="visible", timeout=WAIT_MS)
-        times.append(time.perf_counter() - started)
-        if control is not None:
-            page.locator(CONTROL).first.wait_for(state="visible", timeout=WAIT_MS)
-            control.append(time.perf_counter() - started)
+        for selector, kept in ((text, times), (CONTROL, control)):
+            if kept is not None:
+                seen = page.wait_for_function("one => window.seen[one]", arg=selector, timeout=WAIT_MS)
+                kept.append(seen.json_value() - started)
     finally:
         context.close()
 

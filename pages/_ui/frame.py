@@ -48,17 +48,24 @@ def page(name: str, title: str, sections: Sequence[Section]) -> None:
     """Show a page: title and switches, the control that chooses a section, and the section's answer."""
     st.html(STYLE)
     new = binding.enter_page(name)
-    with st.container(horizontal=True, vertical_alignment="center", key="np_header"):
-        titled = f'<p class="np-title">{title}</p><script>{COPY}</script>'  # ours, and no word of a visitor's in it
-        st.html(titled, width="content", unsafe_allow_javascript=True)
+    header = st.container(horizontal=True, vertical_alignment="center", key="np_header")
+    titled = f'<p class="np-title">{title}</p><script>{COPY}</script>'  # ours, and no word of a visitor's in it
+    header.html(titled, width="content", unsafe_allow_javascript=True)
+    notes = st.container()
+    asked = _asked(name, sections) if new else None
+    if asked:
+        st.header(asked.question, anchor=False)
+        warm.words_first()
+    with header:
         shown = _choose(name, sections)
         st.space("stretch")
         inputs.switches(share)
     if inputs.lecture_mode():
         st.html(f"<style>html {{ font-size: {LECTURE_TYPE_SIZE_PX}px; }}</style>")
-    notes = st.container()
+    if asked not in (None, shown[0]):
+        st.rerun()
     for one in shown:
-        _show(name, one, alone=len(shown) == 1, words_first=new and one is shown[0])
+        _show(name, one, alone=len(shown) == 1, headed=one is asked)
     binding.settle()
     with notes:
         binding.show_notes()
@@ -69,6 +76,12 @@ def share() -> None:
     """The address that reproduces this page, in a box with a copy button."""
     st.write(_("This link shows the page as you see it, values and all:"))
     st.code(binding.link(), language=None, wrap_lines=True)
+
+
+def _asked(name: str, sections: Sequence[Section]) -> Section:
+    """The section that the address asks for, before the control that chooses it is drawn."""
+    label = st.query_params.get(f"{name}_section")
+    return next((one for one in sections if one.label == label), sections[0])
 
 
 def _choose(name: str, sections: Sequence[Section]) -> list[Section]:
@@ -97,13 +110,12 @@ def _turn(label: str, arrow: str, key: str, names: list[str], position: int | No
     st.button(arrow, key=f"{key}_{step}", on_click=turn, disabled=not possible, help=label, type="tertiary")
 
 
-def _show(name: str, one: Section, *, alone: bool, words_first: bool) -> None:
-    st.header(one.question, anchor=False)
+def _show(name: str, one: Section, *, alone: bool, headed: bool) -> None:
+    if not headed:
+        st.header(one.question, anchor=False)
     words = prose.text(name, one.name)
     if words and not inputs.lecture_mode():  # a lecturer says them, and the room goes to the answer
         st.markdown(words)
-    if words_first:
-        warm.words_first()
     binding.begin_section(one.name)
     if one.needs_torch and not warm.torch_is_here():
         with st.spinner(_("Loading torch, once…")):

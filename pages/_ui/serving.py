@@ -18,6 +18,9 @@ from streamlit.runtime import app_session, runtime
 # section's rerun of 14 to 16 ms takes 12 to 13 with this.
 FLUSH_SECONDS = 0.001
 TOGETHER_BYTES = 2**16
+NEW_SECONDS = 1.0
+MOMENT_SECONDS = 0.01
+GREETINGS = 2  # the handshake and the session's description are not kept waiting
 
 
 def speed_up() -> None:
@@ -82,19 +85,26 @@ class Together:
 
 
 class _Gathering:
-    """A transport that writes when the loop has had a turn in which nothing was added."""
+    """A transport that writes when the loop has had a turn in which nothing was added.
+
+    What a new visitor's page begins with is written when nothing was added for a moment: the browser draws the
+    navigation and the words at once.
+    """
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport
         self._waiting = bytearray()
         self._seen = 0
+        self._written = 0
+        self._is_new_until = asyncio.get_running_loop().time() + NEW_SECONDS
 
     def write(self, data: bytes) -> None:
+        self._written += 1
         if not self._waiting:
             self._seen = 0
-            asyncio.get_running_loop().call_soon(self._turn)
+            self._wait()
         self._waiting += data
-        if len(self._waiting) > TOGETHER_BYTES:
+        if len(self._waiting) > TOGETHER_BYTES or self._written <= GREETINGS:
             self._flush()
 
     def close(self) -> None:
@@ -104,12 +114,19 @@ class _Gathering:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
+    def _wait(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._is_new_until:
+            loop.call_later(MOMENT_SECONDS, self._turn)
+        else:
+            loop.call_soon(self._turn)
+
     def _turn(self) -> None:
         if len(self._waiting) == self._seen:
             self._flush()
         else:
             self._seen = len(self._waiting)
-            asyncio.get_running_loop().call_soon(self._turn)
+            self._wait()
 
     def _flush(self) -> None:
         if self._waiting:

@@ -21,8 +21,8 @@ from core import jobs
 from pages._ui import serving
 
 IDLE_SECONDS = 3.0
-# What comes within 10 ms of each other the browser draws together, controls, chart and all: the words that a first
-# visitor waits for are drawn 0.1 s sooner where the rest comes a moment later.
+# What comes within 10 ms of each other the browser draws together, controls, chart and all: the question of a first
+# visitor's section is drawn sooner where the rest comes a moment later.
 WORDS_FIRST_SECONDS = 0.03
 # Python looks for garbage after every 700 new objects, which is a quarter of a millisecond of a rerun.
 COLLECT_AFTER = (20_000, 10, 10)
@@ -59,7 +59,7 @@ def first_visit() -> None:
 
 
 def words_first() -> None:
-    """Let a browser that has just come draw the words it has, before the rest of the page follows."""
+    """Let a browser that has just come draw the words that it has, before the rest of the page follows."""
     if _serving.is_set():
         time.sleep(WORDS_FIRST_SECONDS)
 

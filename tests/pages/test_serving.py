@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 
+import pytest
 from streamlit import config
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import app_session, runtime
@@ -36,60 +37,84 @@ class Socket:
         return self.is_closed
 
 
-def served(app, scope="websocket"):
-    """The connection after the app has run behind the middleware, and the loop has come to rest."""
+GREETING = [b"handshake", b"session"]
+
+
+def served(app, scope="websocket", seconds=0.0):
+    """The connection after the app has run behind the middleware, and all is written."""
 
     async def run():
         connection = Connection()
-        await serving.Together(lambda _scope, _receive, send: app(connection, send))(
-            {"type": scope}, None, connection.send
-        )
-        for _turn in range(5):
-            await asyncio.sleep(0)
+        together = serving.Together(lambda _scope, _receive, send: app(connection, send))
+        await together({"type": scope}, None, connection.send)
+        while getattr(connection.transport, "_waiting", b""):
+            await asyncio.sleep(seconds)
         return connection
 
     return asyncio.run(run())
 
 
-async def say(send, *messages):
+async def say(send, *messages, seconds=0.0):
     """Each in a turn of the loop of its own, as Streamlit does."""
     for one in messages:
         await send({"bytes": one})
-        await asyncio.sleep(0)
+        await asyncio.sleep(seconds)
 
 
+@pytest.fixture
+def no_new_visitors(monkeypatch):
+    monkeypatch.setattr(serving, "NEW_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("no_new_visitors")
 def test_messages_of_a_rerun_leave_in_one_write_in_their_order():
     async def app(_connection, send):
+        await say(send, *GREETING)
         await say(send, b"new session", b"card", b"chart", b"finished")
 
-    assert served(app).socket.written == [b"new sessioncardchartfinished"]
+    assert served(app).socket.written == [*GREETING, b"new sessioncardchartfinished"]
 
 
+@pytest.mark.usefixtures("no_new_visitors")
 def test_what_comes_later_does_not_wait_and_is_not_lost():
     async def app(connection, send):
-        await say(send, b"first", b"second")
+        await say(send, *GREETING, b"first", b"second")
         for _turn in range(3):
             await asyncio.sleep(0)
-        assert connection.socket.written == [b"firstsecond"]
+        assert connection.socket.written == [*GREETING, b"firstsecond"]
         await say(send, b"third")
         assert not connection.transport.is_closing(), "everything else is the transport's own"
         connection.transport.close()
 
     connection = served(app)
-    assert connection.socket.written == [b"firstsecond", b"third"]
+    assert connection.socket.written == [*GREETING, b"firstsecond", b"third"]
     assert connection.socket.is_closed, "after what was waiting"
+
+
+def test_a_new_visitors_words_wait_for_a_moment_in_which_none_comes(monkeypatch):
+    monkeypatch.setattr(serving, "NEW_SECONDS", 3600.0)
+    monkeypatch.setattr(serving, "MOMENT_SECONDS", 0.05)
+
+    async def app(connection, send):
+        await say(send, *GREETING)
+        assert connection.socket.written == GREETING
+        await say(send, b"navigation", b"style", b"question", seconds=0.001)
+        assert connection.socket.written == GREETING
+
+    assert served(app, seconds=0.01).socket.written == [*GREETING, b"navigationstylequestion"]
 
 
 def test_much_is_written_as_it_comes():
     large = bytes(serving.TOGETHER_BYTES)
 
     async def app(connection, send):
+        await say(send, *GREETING)
         await send({"bytes": b"a"})
         await send({"bytes": large})
-        assert connection.socket.written == [b"a" + large]
+        assert connection.socket.written == [*GREETING, b"a" + large]
         await send({"bytes": b"b"})
 
-    assert served(app).socket.written == [b"a" + large, b"b"]
+    assert served(app).socket.written == [*GREETING, b"a" + large, b"b"]
 
 
 def test_pages_over_http_and_other_servers_are_left_alone():
