@@ -54,8 +54,11 @@ def _octave_by_octave(fmt: Format, update: float, marks: tuple[int, ...], unifor
         gained = np.zeros((last - start + 1, len(runs)))  # spacings, since ``start``, if it went on like this
         np.cumsum(whole + (uniform < added - whole), axis=0, out=gained[1:])
         counted -= gained[since - start, np.arange(len(runs))]
-        inside = gained[:-1] < 2.0 ** (fmt.mantissa_bits + 1) - added - counted
-        leaves = np.maximum(since, start + inside.sum(axis=0))
+        room = 2.0 ** (fmt.mantissa_bits + 1) - added - counted
+        if (gained[:-1][-1:] < room).all():  # no run leaves
+            leaves = np.full(len(runs), last)
+        else:
+            leaves = np.maximum(since, start + (gained[:-1] < room).sum(axis=0))
         rows = np.searchsorted(at, start)
         here = (since <= at[rows:, None]) & (at[rows:, None] <= leaves)
         reached = (counted + gained[at[rows:] - start]) * spacing

@@ -13,6 +13,7 @@ import numpy as np
 
 from core.checks import one_of, positive_number, whole_number
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
+from core.dtypes.arrays import Floats
 from core.dtypes.codec import Decoded, decode, encode, encode_ratio, round_to
 from core.dtypes.exact import power_of_two
 from core.dtypes.formats import FORMATS, Format, find
@@ -149,7 +150,7 @@ def accumulate(name: str, update: float = 1e-4, steps: int = 1000, runs: int = 3
     fmt, update, steps, runs = _checked(name, update, steps, runs)
     marks = tuple(sorted({round(step) for step in np.linspace(0, steps, min(KEPT_POINTS, steps + 1)).tolist()}))
     nearest, stuck_at = _nearest(fmt, update, steps)
-    sampled_SR = stochastic_runs(fmt, update, marks, np.random.default_rng(seed).random((steps + 1, runs)))
+    sampled_SR = stochastic_runs(fmt, update, marks, _uniform(seed, runs)[: steps + 1])
     low, high = np.quantile(sampled_SR, [0.05, 0.95], axis=1)
     return Accumulation(
         fmt=fmt,
@@ -165,6 +166,12 @@ def accumulate(name: str, update: float = 1e-4, steps: int = 1000, runs: int = 3
         runs=runs,
         stuck_at=stuck_at,
     )
+
+
+@lru_cache(maxsize=2)
+def _uniform(seed: int, runs: int) -> Floats:
+    """A row for each step; fewer steps take the first ones."""
+    return np.random.default_rng(seed).random((MAX_STEPS + 1, runs))
 
 
 def _checked(name: str, update: float, steps: int, runs: int = 1) -> tuple[Format, float, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -35,8 +36,7 @@ def label_of(name: str) -> str:
 
 def corner(made: dtypes.NewTensor) -> None:
     """The first entries of a new tensor as cells, and what all of them are like."""
-    rows = [[cells.Cell(_entry(value), f"{row},{column}", hue=CORNER_HUE, note=repr(value))
-             for column, value in enumerate(line)] for row, line in enumerate(made.corner)]  # fmt: skip
+    rows = _cells(tuple(tuple(map(repr, line)) for line in made.corner))
     shown = f"{len(made.corner)} × {len(made.corner[0])}"
     title = _("{code}, the first {shown} of {rows:,} × {columns:,}")
     text = title.format(code=made.code, shown=shown, rows=made.shape[0], columns=made.shape[1])
@@ -44,6 +44,15 @@ def corner(made: dtypes.NewTensor) -> None:
     figures = ((_("mean"), made.mean), (_("standard deviation"), made.deviation), (_("smallest"), made.low),
                (_("largest"), made.high))  # fmt: skip
     st.caption(" · ".join(f"{name} {units.significant(value)}" for name, value in figures))
+
+
+@functools.lru_cache(maxsize=64)
+def _cells(corner: tuple[tuple[str, ...], ...]) -> list[list[cells.Cell]]:
+    """A cell for each entry; entries come as text, since -0.0 and 0.0 would be found as one."""
+    return [
+        [cells.Cell(_entry(float(one)), f"{row},{column}", hue=CORNER_HUE, note=one) for column, one in enumerate(line)]
+        for row, line in enumerate(corner)
+    ]
 
 
 def _entry(value: float) -> str:

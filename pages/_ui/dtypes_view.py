@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import streamlit as st
@@ -107,6 +108,13 @@ def bit_cells(one: Decoded) -> None:
         flipped = dtypes.flip(one.code, fmt, int(name.removeprefix("bit")))
         inputs.set_values(dt_number=dtypes.shortest_text(dtypes.decode(flipped, fmt)))
 
+    alt = _("the bits of {label}: {bits}; press one to turn it over").format(label=fmt.label, bits=" ".join(one.fields))
+    cells.show("dt_bits", _bit_grids(one.code, fmt), alt, pick)
+
+
+@functools.lru_cache(maxsize=64)
+def _bit_grids(code: int, fmt: Format) -> list[cells.Grid]:
+    one = dtypes.decode(code, fmt)
     places = iter(enumerate(one.bits))
     sign, exponent, mantissa = ([next(places) for _bit in field] for field in one.fields)
     grids = []
@@ -128,8 +136,7 @@ def bit_cells(one: Decoded) -> None:
             mantissa=one.mantissa, power=dtypes.power_of_two(fmt.mantissa_bits)
         )
         grids += [_grid(title, mantissa, MANTISSA, notes, beside=True)] if mantissa else []
-    alt = _("the bits of {label}: {bits}; press one to turn it over").format(label=fmt.label, bits=" ".join(one.fields))
-    cells.show("dt_bits", grids, alt, pick)
+    return grids
 
 
 def _worth(fmt: Format, place: int) -> str:

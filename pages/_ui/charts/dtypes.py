@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow
 
 from core import units
@@ -137,14 +138,14 @@ def _accumulation_rows(
     steps: tuple[int, ...], lines: tuple[tuple[float, ...], ...], band: tuple[tuple[float, ...], ...]
 ) -> pyarrow.Table:
     """The points of each line, and then the band's; a chart cannot show what is not finite."""
-    none = (None,) * len(steps)
+    count = len(steps)
+    points = np.full((3, (len(lines) + 1) * count), np.nan)
+    points[0, :-count] = np.ravel(lines)
+    points[1:, -count:] = band
+    weight, low, high = (pyarrow.array(column, mask=~np.isfinite(column)) for column in points)
     names = [name for name in _roundings() for _step in steps]
-    step = pyarrow.array((len(lines) + 1) * steps)
-    weight, low, high = (
-        pyarrow.array([value if value is None or math.isfinite(value) else None for value in column])
-        for column in (sum(lines, ()) + none, *((len(lines) * none + edge) for edge in band))
-    )
-    name = pyarrow.array([*names, *none])
+    name = pyarrow.array([*names, *[None] * count])
+    step = pyarrow.array(np.tile(steps, len(lines) + 1))
     return pyarrow.table({"step": step, "weight": weight, "low": low, "high": high, "name": name})
 
 
