@@ -16,9 +16,12 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.words import _
+
+if TYPE_CHECKING:
+    from torch.utils.flop_counter import FlopCounterMode
 
 _Shape = tuple[int, ...]
 _Formula = Callable[..., int]
@@ -99,7 +102,10 @@ def count_flops(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     >>> count_flops(torch.mv, x_BD, torch.ones(256))  # torch's own counter says 0
     524288
     """
-    return count_flops_detail(function, *args, **kwargs).total
+    counter = _counter([])
+    with counter:
+        function(*args, **kwargs)
+    return int(counter.get_total_flops())
 
 
 def count_flops_detail(function: Callable[..., Any], *args: Any, **kwargs: Any) -> FlopCount:
@@ -116,11 +122,8 @@ def count_flops_detail(function: Callable[..., Any], *args: Any, **kwargs: Any) 
     >>> count.total, count.recomputed_flops
     (98304, 16384)
     """
-    from torch.utils.flop_counter import FlopCounterMode
-
     recomputed: list[int] = []
-    counter = FlopCounterMode(display=False, custom_mapping=_formulas(recomputed))
-    counter.mod_tracker = _module_tracker()
+    counter = _counter(recomputed)
     with _operator_log()(counter.flop_registry) as log, counter:
         function(*args, **kwargs)
     counts = counter.get_flop_counts()
@@ -129,23 +132,41 @@ def count_flops_detail(function: Callable[..., Any], *args: Any, **kwargs: Any) 
     return FlopCount(sum(by_operator.values()), by_operator, by_module, tuple(sorted(log.uncounted)), sum(recomputed))
 
 
-def _formulas(recomputed: list[int]) -> dict[Any, _Formula]:
-    """Formulas by operator: those that torch lacks, and those that count a fused backward's recomputation."""
+def _counter(recomputed: list[int]) -> FlopCounterMode:
+    """torch's counter with this file's formulas; what a fused backward computes again goes to the list."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    lacking, fused_backwards = _formulas()
+    noting = {operator: _without_recomputation(one, recomputed) for operator, one in fused_backwards.items()}
+    counter = FlopCounterMode(display=False, custom_mapping={**lacking, **noting})
+    counter.mod_tracker = _module_tracker()()
+    return counter
+
+
+@functools.cache
+def _formulas() -> tuple[dict[Any, _Formula], dict[Any, _Formula]]:
+    """Formulas by operator: those that torch lacks, and those of fused attention's backward, as torch counts it."""
     import torch
     from torch.utils import flop_counter
 
     aten = torch.ops.aten
-    formulas: dict[Any, _Formula] = {getattr(aten, name): one for name, one in _FORMULAS.items() if hasattr(aten, name)}
+    lacking = {
+        getattr(aten, name): _raw(flop_counter.shape_wrapper(one))  # type: ignore[no-untyped-call]
+        for name, one in _FORMULAS.items()
+        if hasattr(aten, name)
+    }
+    fused_backwards = {
+        operator: formula
+        for operator, formula in flop_counter.flop_registry.items()
+        if re.fullmatch(r"aten\..*attention.*_backward", str(operator))
+    }
     for name in ("flash_attention_for_cpu", "fused_attention_overrideable"):
         forward = getattr(aten, f"_scaled_dot_product_{name}", None)
         backward = getattr(aten, f"_scaled_dot_product_{name}_backward", None)
         if forward is not None and backward is not None:
-            formulas[forward] = _raw(flop_counter.sdpa_flop)
-            formulas[backward] = _without_recomputation(flop_counter.sdpa_backward_flop, recomputed)
-    for operator, formula in flop_counter.flop_registry.items():
-        if re.fullmatch(r"aten\..*attention.*_backward", str(operator)):
-            formulas[operator] = _without_recomputation(formula, recomputed)
-    return formulas
+            lacking[forward] = _raw(flop_counter.sdpa_flop)
+            fused_backwards.setdefault(backward, flop_counter.sdpa_backward_flop)
+    return lacking, fused_backwards
 
 
 def _raw(formula: _Formula) -> _Formula:
@@ -264,7 +285,8 @@ def _operator_log() -> type[Any]:
     return OperatorLog
 
 
-def _module_tracker() -> Any:
+@functools.cache
+def _module_tracker() -> type[Any]:
     """torch's ModuleTracker for this thread alone: its hooks are global, and other sessions run modules too."""
     from torch.utils.module_tracker import ModuleTracker
 
@@ -281,4 +303,4 @@ def _module_tracker() -> Any:
             if threading.get_ident() == self.thread:
                 super()._fw_post_hook(mod, input, output)
 
-    return ThreadModuleTracker()
+    return ThreadModuleTracker

@@ -59,55 +59,57 @@ def _grids(done: Explanation, color: str) -> tuple[Grid, ...]:
     grids = []
     for index, (name, shape, dims) in enumerate(zip(names, done.shapes, done.inputs, strict=False)):
         hues = _hues(done, dims, shape, color)
-        values = ran.inputs[index].flatten().tolist()
-        made = [
-            Cell(f"{value:g}", f"{name}{place}", () if moved else tuple(makes.get(f"{name}{place}", ())), hues[place],
-                 f"{name}{_index(place, shape)}")
-            for place, value in enumerate(values)
-        ]  # fmt: skip
+        made: list[Cell] = []
+        for value, hue, at in zip(ran.inputs[index].flatten().tolist(), hues, _indices(shape), strict=True):
+            cell = f"{name}{len(made)}"
+            made.append(Cell(f"{value:g}", cell, () if moved else tuple(makes.get(cell, ())), hue, f"{name}{at}"))
         title = f"{name} {shape_text(shape)} · {axes_text(dims)}"
         grids.append(Grid(title, block(made, shape), beside=index > 0))
     hues = _hues(done, done.output, done.output_shape, color)
     values = ran.values.flatten().tolist()
+    said = [
+        f"{_('output')}{at} {origin}"
+        for at, origin in zip(_indices(done.output_shape), _origins(done, found), strict=True)
+    ]
     made = [
-        Cell(
-            _short(value),
-            own,
-            made_of,
-            hues[place],
-            f"{_('output')}{_index(place, done.output_shape)} {_origin(done, one)}",
-        )
-        for place, (value, (own, made_of), one) in enumerate(zip(values, output, found, strict=True))
+        Cell(_short(value), own, made_of, hue, note)
+        for value, (own, made_of), hue, note in zip(values, output, hues, said, strict=True)
     ]
     title = f"{_('output')} {shape_text(done.output_shape)} · {axes_text(done.output)}"
     return (*grids, Grid(title, block(made, done.output_shape), beside=True))
 
 
-def _origin(done: Explanation, one: named_dims.CellSources) -> str:
-    """Where a cell of the output comes from, in words."""
-    names = named_dims.OPERAND_NAMES
+def _origins(done: Explanation, found: Sequence[named_dims.CellSources]) -> list[str]:
+    """Where each cell of the output comes from, in words."""
+    indices = [_indices(shape) for shape in done.shapes]
     if done.contraction is None and done.operation in ("rearrange", "repeat"):
-        return f"= x{_index(one.cells[0][0], done.shapes[0])}"
+        return [f"= x{indices[0][one.cells[0][0]]}" for one in found]
     if done.contraction is None:
-        return _("= {operation} of {n:,} cells").format(operation=done.operation, n=len(one.cells[0]))
-    factors = [f"{name}{_index(cells_[0], shape)}" for name, cells_, shape in
-               zip(names, one.cells, done.shapes, strict=False) if cells_]  # fmt: skip
-    if len(one.cells[0]) == 1:
-        return "= " + " · ".join(factors)
-    return _("= {first} + …, {n:,} products").format(first=" · ".join(factors), n=math.prod(
-        dict(done.sizes)[key] for key in done.gone))  # fmt: skip
+        message = _("= {operation} of {n:,} cells")
+        return [message.format(operation=done.operation, n=len(one.cells[0])) for one in found]
+    factors = [
+        " · ".join(
+            f"{name}{index[cells_[0]]}"
+            for name, cells_, index in zip(named_dims.OPERAND_NAMES, one.cells, indices, strict=False)
+            if cells_
+        )
+        for one in found
+    ]
+    message, sizes = _("= {first} + …, {n:,} products"), dict(done.sizes)
+    products = math.prod(sizes[key] for key in done.gone)
+    return [
+        f"= {first}" if len(one.cells[0]) == 1 else message.format(first=first, n=products)
+        for first, one in zip(factors, found, strict=True)
+    ]
 
 
 def _short(value: float) -> str:
     return str(value) if isinstance(value, bool) else f"{value:.4g}" if value % 1 else f"{value:g}"
 
 
-def _index(place: int, shape: Shape) -> str:
-    coordinates = []
-    for size in reversed(shape):
-        coordinates.append(str(place % size))
-        place //= size
-    return f"[{', '.join(reversed(coordinates))}]"
+def _indices(shape: Shape) -> list[str]:
+    """The index of each element of a tensor, in the order in which they lie."""
+    return [f"[{', '.join(at)}]" for at in product(*([str(number) for number in range(size)] for size in shape))]
 
 
 def _hues(done: Explanation, dims: Sequence[tuple[str, ...]], shape: Shape, color: str) -> list[int | None]:
@@ -192,8 +194,8 @@ def _packed_grids(done: Packed) -> tuple[Grid, ...]:
     joined: list[list[Cell]] = [[] for _row in range(outer)]
     for number, (shape, flat) in enumerate(zip(done.shapes, done.flat_shapes, strict=True)):
         made = [
-            Cell(str(place), f"t{number}_{place}", (), number, f"{_('tensor')} {number} {_index(place, shape)}")
-            for place in range(math.prod(shape))
+            Cell(str(place), f"t{number}_{place}", (), number, f"{_('tensor')} {number} {at}")
+            for place, at in enumerate(_indices(shape))
         ]
         grids.append(Grid(f"{_('tensor')} {number} {shape_text(shape)}", block(made, shape), beside=number > 0))
         run = flat[done.axis] * after
