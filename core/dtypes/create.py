@@ -82,7 +82,8 @@ def _make(way: str, rows: int, columns: int, cut: float, seed: int) -> NewTensor
     elif way == "empty":
         made = _empty_after_use(rows, columns)
     left = float((made == LEFT_BEHIND).float().mean()) if way == "empty" else None
-    finite = made[torch.isfinite(made)].double()  # of empty: π and 0
+    # Of empty π and 0; else all are, and need not be looked for.
+    finite = (made[torch.isfinite(made)] if way == "empty" else made.flatten()).double()
     figures = (finite.mean(), finite.std(correction=0), finite.min(), finite.max()) if finite.numel() else ()
     mean, deviation, low, high = (float(figure) for figure in figures) if figures else (math.nan,) * 4
     corner = tuple(tuple(row) for row in made[:SHOWN_ROWS, :SHOWN_COLUMNS].tolist())
