@@ -142,6 +142,13 @@ def _draw_trace() -> Any:
 
 def ratios(by_depth: Sequence[DepthRatio], counted: Mapping[int, float]) -> None:
     """Backward over forward FLOPs for each depth (hollow), torch's count for the chosen one (solid), the line at 2."""
+    rows, words = _ratio_rows(tuple(by_depth), tuple(counted.items()))
+    show(_draw_ratios, rows, alt_text=words)
+
+
+@functools.lru_cache(maxsize=32)  # the number of rows cancels out: a change of B asks for the same again
+def _ratio_rows(by_depth: tuple[DepthRatio, ...], counted: tuple[tuple[int, float], ...]) -> tuple[pyarrow.Table, str]:
+    """The chart's rows, and its figures in words."""
     rows: list[dict[str, Any]] = [
         {
             "layers": one.num_layers,
@@ -152,10 +159,13 @@ def ratios(by_depth: Sequence[DepthRatio], counted: Mapping[int, float]) -> None
         }
         for one in by_depth
     ]
-    rows += [{"layers": layers, "counted": ratio, "label": units.factor(ratio)} for layers, ratio in counted.items()]
+    rows += [
+        {"layers": layers, "ratio": None, "label": units.factor(ratio), "counted": ratio, "two": None}
+        for layers, ratio in counted
+    ]
     words = "; ".join(_("{n} hidden layers: {ratio}").format(n=one.num_layers, ratio=units.factor(one.ratio))
                       for one in by_depth)  # fmt: skip
-    show(_draw_ratios, rows, alt_text=words)
+    return pyarrow.Table.from_pylist(rows), words
 
 
 def _draw_ratios() -> Any:

@@ -50,6 +50,14 @@ def _draw_days() -> Any:
 
 def recipe_bytes(recipes: Sequence[Recipe], chosen: str) -> None:
     """Bytes per parameter of each recipe, stacked; the chosen recipe in full colour."""
+    rows, parts = _recipe_rows(tuple(recipes), chosen)
+    alt_text = "; ".join(f"{recipe.name}: {recipe.bytes_per_param:g} B" for recipe in recipes)
+    show(_draw_recipes, rows, parts, alt_text=alt_text)
+
+
+@functools.lru_cache(maxsize=8)
+def _recipe_rows(recipes: tuple[Recipe, ...], chosen: str) -> tuple[pyarrow.Table, tuple[str, ...]]:
+    """The chart's rows, and the names of the parts."""
     rows = []
     for recipe in recipes:
         parts = napkin.recipe_parts(recipe)
@@ -57,8 +65,7 @@ def recipe_bytes(recipes: Sequence[Recipe], chosen: str) -> None:
             total = f"{recipe.bytes_per_param:g} B" if order == len(parts) - 1 else ""
             row = {"recipe": recipe.name, "part": part.name, "bytes": part.value, "order": order, "total": total}
             rows.append({**row, "opacity": 1.0 if recipe.name == chosen else 0.45, "end": recipe.bytes_per_param})
-    alt_text = "; ".join(f"{recipe.name}: {recipe.bytes_per_param:g} B" for recipe in recipes)
-    show(_draw_recipes, rows, tuple(dict.fromkeys(row["part"] for row in rows)), alt_text=alt_text)
+    return pyarrow.Table.from_pylist(rows), tuple(dict.fromkeys(str(row["part"]) for row in rows))
 
 
 def _draw_recipes(parts: tuple[str, ...]) -> Any:

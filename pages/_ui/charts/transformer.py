@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
+import pyarrow
+
 from core import units
 from core.flops import Component
 from core.flops.transformer import ContextShares
@@ -64,11 +67,16 @@ def context(shares: Sequence[ContextShares], chosen: int) -> None:
         "head": _("head"),
     }
     order = ("scores", "weighted_sum", "qkv", "output", "feed_forward", "head")
-    rows = [
-        {"length": one.seq_len, "name": names[key], "share": one.shares[key], "order": place, "chosen": chosen}
-        for one in shares
-        for place, key in enumerate(order)
-    ]
+    # By columns: six rows a length as dicts take three times as long.
+    rows = pyarrow.table(
+        {
+            "length": numpy.repeat([one.seq_len for one in shares], len(order)),
+            "name": [names[key] for key in order] * len(shares),
+            "share": numpy.array([one.shares[key] for one in shares for key in order]),
+            "order": numpy.tile(numpy.arange(len(order)), len(shares)),
+            "chosen": numpy.full(len(order) * len(shares), chosen),
+        }
+    )
     colors = tuple((names[key], COMPONENT_COLORS[key]) for key in order)
     alt_text = "; ".join(f"T = {one.seq_len:,}: {one.attention:.0%}" for one in shares)
     show(
