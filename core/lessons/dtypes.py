@@ -52,8 +52,8 @@ def new_tensors(rows: int, columns: int) -> torch.Tensor:
     zeros_RC = torch.zeros(rows, columns)
     ones_RC = torch.ones(rows, columns)
     normal_RC = torch.randn(rows, columns)
-    values_RC = torch.empty(rows, columns)  # uninitialised: whatever the memory held
-    torch.nn.init.trunc_normal_(values_RC, mean=0, std=1, a=-2, b=2)
+    # empty is whatever the memory held: filled before anybody sees it
+    values_RC = torch.nn.init.trunc_normal_(torch.empty(rows, columns), mean=0, std=1, a=-2, b=2)
 
     assert literal.shape == (2, 3)
     assert zeros_RC.sum() == 0
