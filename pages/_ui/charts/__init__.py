@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -73,8 +72,8 @@ def _columns(rows: Sequence[Row] | Table) -> Any:
 
     if isinstance(rows, pyarrow.Table):
         return rows
-    names = dict.fromkeys(chain.from_iterable(rows))
-    return pyarrow.table({name: [row.get(name) for row in rows] for name in names})
+    # All columns in one go: a list for each takes twice the time.
+    return pyarrow.Table.from_struct_array(pyarrow.array(rows)) if rows else pyarrow.table({})
 
 
 @functools.lru_cache(maxsize=512)
