@@ -18,7 +18,6 @@ from streamlit.runtime import app_session, runtime
 # section's rerun of 14 to 16 ms takes 12 to 13 with this.
 FLUSH_SECONDS = 0.001
 TOGETHER_BYTES = 2**16
-NEW_SECONDS = 1.0
 MOMENT_SECONDS = 0.01
 GREETINGS = 2  # the handshake and the session's description are not kept waiting
 
@@ -81,22 +80,33 @@ class Together:
         connection: Any = getattr(send, "__self__", None)  # uvicorn's
         if scope["type"] == "websocket" and hasattr(connection, "transport"):
             connection.transport = _Gathering(connection.transport)
+            receive = connection.transport.counting(receive)
         await self._app(scope, receive, send)
 
 
 class _Gathering:
     """A transport that writes when the loop has had a turn in which nothing was added.
 
-    What a new visitor's page begins with is written when nothing was added for a moment: the browser draws the
+    What the first request of a visit gets is written when nothing was added for a moment: the browser draws the
     navigation and the words at once.
     """
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport
+        self._requests = 0
         self._waiting = bytearray()
         self._seen = 0
         self._written = 0
-        self._is_new_until = asyncio.get_running_loop().time() + NEW_SECONDS
+
+    def counting(self, receive: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
+        """The same, with the requests counted."""
+
+        async def receive_and_count() -> Any:
+            message = await receive()
+            self._requests += message["type"] == "websocket.receive"
+            return message
+
+        return receive_and_count
 
     def write(self, data: bytes) -> None:
         self._written += 1
@@ -116,10 +126,10 @@ class _Gathering:
 
     def _wait(self) -> None:
         loop = asyncio.get_running_loop()
-        if loop.time() < self._is_new_until:
-            loop.call_later(MOMENT_SECONDS, self._turn)
-        else:
+        if self._requests > 1:
             loop.call_soon(self._turn)
+        else:
+            loop.call_later(MOMENT_SECONDS, self._turn)
 
     def _turn(self) -> None:
         if len(self._waiting) == self._seen:

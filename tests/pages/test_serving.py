@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 
-import pytest
 from streamlit import config
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import app_session, runtime
@@ -40,13 +39,21 @@ class Socket:
 GREETING = [b"handshake", b"session"]
 
 
-def served(app, scope="websocket", seconds=0.0):
+def served(app, scope="websocket", requests=2, seconds=0.0):
     """The connection after the app has run behind the middleware, and all is written."""
+
+    async def request():
+        return {"type": "websocket.receive"}
 
     async def run():
         connection = Connection()
-        together = serving.Together(lambda _scope, _receive, send: app(connection, send))
-        await together({"type": scope}, None, connection.send)
+
+        async def answer(_scope, receive, send):
+            for _one in range(requests):
+                await receive()
+            await app(connection, send)
+
+        await serving.Together(answer)({"type": scope}, request, connection.send)
         while getattr(connection.transport, "_waiting", b""):
             await asyncio.sleep(seconds)
         return connection
@@ -61,12 +68,6 @@ async def say(send, *messages, seconds=0.0):
         await asyncio.sleep(seconds)
 
 
-@pytest.fixture
-def no_new_visitors(monkeypatch):
-    monkeypatch.setattr(serving, "NEW_SECONDS", 0.0)
-
-
-@pytest.mark.usefixtures("no_new_visitors")
 def test_messages_of_a_rerun_leave_in_one_write_in_their_order():
     async def app(_connection, send):
         await say(send, *GREETING)
@@ -75,7 +76,6 @@ def test_messages_of_a_rerun_leave_in_one_write_in_their_order():
     assert served(app).socket.written == [*GREETING, b"new sessioncardchartfinished"]
 
 
-@pytest.mark.usefixtures("no_new_visitors")
 def test_what_comes_later_does_not_wait_and_is_not_lost():
     async def app(connection, send):
         await say(send, *GREETING, b"first", b"second")
@@ -92,7 +92,6 @@ def test_what_comes_later_does_not_wait_and_is_not_lost():
 
 
 def test_a_new_visitors_words_wait_for_a_moment_in_which_none_comes(monkeypatch):
-    monkeypatch.setattr(serving, "NEW_SECONDS", 3600.0)
     monkeypatch.setattr(serving, "MOMENT_SECONDS", 0.05)
 
     async def app(connection, send):
@@ -101,7 +100,7 @@ def test_a_new_visitors_words_wait_for_a_moment_in_which_none_comes(monkeypatch)
         await say(send, b"navigation", b"style", b"question", seconds=0.001)
         assert connection.socket.written == GREETING
 
-    assert served(app, seconds=0.01).socket.written == [*GREETING, b"navigationstylequestion"]
+    assert served(app, requests=1, seconds=0.01).socket.written == [*GREETING, b"navigationstylequestion"]
 
 
 def test_much_is_written_as_it_comes():
