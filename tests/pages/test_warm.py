@@ -1,5 +1,6 @@
 """What the server prepares in the background."""
 
+import ast
 import gc
 import threading
 from pathlib import Path
@@ -41,6 +42,17 @@ def test_a_new_thread_computes_alone():
     finally:
         torch.set_num_threads(before)
     assert started == [set()]
+
+
+def test_what_is_imported_first_is_what_the_start_page_imports():
+    page = ast.parse((Path(__file__).parents[2] / "pages" / "napkin.py").read_text())
+    asked = {
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(page)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert set(warm.START_PAGE) <= asked
 
 
 def test_garbage_is_looked_for_again_when_all_is_imported(monkeypatch):
