@@ -180,6 +180,15 @@ def test_the_lesson_of_bytes(shape, dtype):
     assert lesson.run(lessons.tensor_memory, shape=shape, dtype=name).result == dtypes.tensor_bytes(shape, dtype)
 
 
+def test_a_lesson_shows_no_memory_that_was_not_filled(monkeypatch):
+    """What torch.empty finds may be another visitor's: here it finds 31337, which nothing that is shown may say."""
+    monkeypatch.setattr(torch, "empty", lambda *shape: torch.full(shape, 31337.0))
+    run = lesson.run(lessons.new_tensors, rows=2, columns=3)
+    shown = [value.text for step in run.steps for value in step.values if value.name == "values_RC"]
+    assert shown
+    assert not any(lesson.describe(31337.0) in text for text in shown)
+
+
 def test_the_lessons_of_new_tensors_and_of_two_matrices():
     assert lesson.run(lessons.new_tensors, rows=3, columns=5).result.shape == (3, 5)
     assert lesson.run(lessons.two_matrices, rows=32, columns=32, count=2).result == 8192

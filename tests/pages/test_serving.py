@@ -3,12 +3,14 @@
 import asyncio
 import inspect
 
+import pytest
 from streamlit import config
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import app_session, runtime
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from pages._ui import serving, warm
+from pages._ui import frame, serving, warm
+from tests.pages.helpers import open_page
 
 
 class Connection:
@@ -183,3 +185,30 @@ def test_the_server_hands_on_what_a_script_has_made_within_a_millisecond(monkeyp
         assert asyncio.run(life()) == serving.FLUSH_SECONDS == 0.001
     finally:
         runtime.MESSAGE_FLUSH_INTERVAL_SECS = before
+
+
+FIRST = "What is the difference between FLOPs and FLOP/s?"
+COUNT = "How many FLOPs is a matrix multiply?"
+
+
+@pytest.mark.parametrize(
+    ("section", "asked"), [("Scale", FIRST), ("Count", COUNT), ("Whole page", FIRST), ("no such section", FIRST)]
+)
+def test_a_visit_begins_with_the_question_before_any_control_and_runs_once(section, asked, monkeypatch):
+    done = []
+    choose = frame._choose
+    monkeypatch.setattr(frame.warm, "words_first", lambda: done.append("words"))
+    monkeypatch.setattr(frame, "_choose", lambda *of: (done.append("controls"), choose(*of))[1])
+    app = open_page("flops_mfu", flops_mfu_section=section)
+    asked = (
+        "How many FLOPs is a matrix multiply?"
+        if section == "Count"
+        else "What is the difference between FLOPs and FLOP/s?"
+    )
+    assert done[:2] == ["words", "controls"]
+    assert len(done) == (2 if section != "no such section" else 3), "a bad address is settled in one run more"
+    questions = [one.value for one in app.header]
+    assert questions[0] == asked
+    assert len(questions) == len(set(questions)), "each once"
+    app.run()
+    assert done.count("words") == 1, "not at every run"
