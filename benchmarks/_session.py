@@ -27,6 +27,16 @@ CONTROLS = (
 )
 
 
+class _Clocked(websockets.ClientConnection):
+    """A connection that knows when the last bytes came: taking them apart is the client's time, not the server's."""
+
+    arrived = 0.0
+
+    def data_received(self, data: bytes) -> None:
+        self.arrived = time.perf_counter()
+        super().data_received(data)
+
+
 @dataclass
 class Text:
     """A line of text on the page, in the fragment that a change of it reruns (empty: the whole page)."""
@@ -82,7 +92,9 @@ class Session:
             self.server.replace("http", "ws", 1) + "/_stcore/stream",
             subprotocols=[websockets.Subprotocol("streamlit")],
             max_size=None,
+            max_queue=None,  # 16 messages fill a queue, and then it would not read on
             compression=None,
+            create_connection=_Clocked,
             ping_interval=None,
             open_timeout=60,
             proxy=None,
@@ -120,17 +132,19 @@ class Session:
     async def _run(self, message: BackMsg) -> float:
         message.rerun_script.page_name = self.page
         message.rerun_script.query_string = self.query
-        started = time.perf_counter()
-        await self.socket.send(message.SerializeToString())
         running = self.is_waiting = False
-        while True:
-            forward = ForwardMsg()
-            forward.ParseFromString(await asyncio.wait_for(self.socket.recv(), REPLY_SECONDS))
-            kind = forward.WhichOneof("type")
-            running |= kind == "new_session"
-            if kind == "script_finished" and running:
-                return 1e3 * (time.perf_counter() - started)
-            self._read(kind, forward)
+        came: list[ForwardMsg] = []
+        data = message.SerializeToString()
+        async with asyncio.timeout(REPLY_SECONDS):
+            started = time.perf_counter()
+            await self.socket.send(data)
+            while not came or came[-1].WhichOneof("type") != "script_finished" or not running:
+                came.append(ForwardMsg.FromString(await self.socket.recv()))
+                running |= came[-1].WhichOneof("type") == "new_session"
+            arrived = self.socket.arrived
+        for forward in came:  # read when the clock has stopped
+            self._read(forward.WhichOneof("type"), forward)
+        return 1e3 * (arrived - started)
 
     def _read(self, kind: str | None, forward: ForwardMsg) -> None:
         """Keep what a later step needs."""

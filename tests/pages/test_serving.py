@@ -2,11 +2,15 @@
 
 import asyncio
 import inspect
+import threading
+from types import SimpleNamespace
 
 import pytest
 from streamlit import config
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import app_session, runtime
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunnerEvent
+from streamlit.runtime.state.safe_session_state import SafeSessionState
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from pages._ui import frame, serving, warm
@@ -174,7 +178,13 @@ def test_the_server_hands_on_what_a_script_has_made_within_a_millisecond(monkeyp
     assert isinstance(runtime.MESSAGE_FLUSH_INTERVAL_SECS, float)
     assert "sleep(MESSAGE_FLUSH_INTERVAL_SECS)" in inspect.getsource(runtime.Runtime)
 
-    monkeypatch.setattr(app_session, "_populate_theme_msg", app_session._populate_theme_msg)  # put back afterwards
+    for where, name in (
+        (app_session, "_populate_theme_msg"),
+        (app_session.AppSession, "_on_scriptrunner_event"),
+        (runtime.Runtime, "_enqueued_some_message"),
+        (SafeSessionState, "filtered_state"),
+    ):
+        monkeypatch.setattr(where, name, getattr(where, name))  # put back afterwards
 
     async def life() -> float:
         async with warm.lifespan(None):
@@ -185,6 +195,125 @@ def test_the_server_hands_on_what_a_script_has_made_within_a_millisecond(monkeyp
         assert asyncio.run(life()) == serving.FLUSH_SECONDS == 0.001
     finally:
         runtime.MESSAGE_FLUSH_INTERVAL_SECS = before
+
+
+class Told:
+    """A session that notes what its loop is told, as Streamlit's does."""
+
+    _on_scriptrunner_event = app_session.AppSession._on_scriptrunner_event
+    _call_soon_on_event_loop = app_session.AppSession._call_soon_on_event_loop
+
+    def __init__(self):
+        self._event_loop = asyncio.get_running_loop()
+        self.told = []
+        self.calls = 0
+
+    def _handle_scriptrunner_event_on_event_loop(self, _sender, event, forward_msg=None, **_more):
+        assert asyncio.get_running_loop() is self._event_loop
+        if forward_msg == "broken":
+            raise ValueError("broken")
+        self.told.append(forward_msg or event.value)
+
+
+@pytest.fixture
+def handed_over(monkeypatch):
+    """Scripts hand over together, for this test."""
+    monkeypatch.setattr(app_session.AppSession, "_on_scriptrunner_event", None)  # put back afterwards
+    monkeypatch.setattr(runtime.Runtime, "_enqueued_some_message", runtime.Runtime._enqueued_some_message)
+    serving._hand_over_together()
+    monkeypatch.setattr(Told, "_on_scriptrunner_event", app_session.AppSession._on_scriptrunner_event)
+
+
+def in_a_thread(*told):
+    """Run what a script does in a thread of its own, and the loop meanwhile; the session, and what the loop saw."""
+
+    async def run():
+        session, seen = Told(), []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: seen.append(context["exception"]))
+
+        def script():
+            for event, message in told:
+                session._on_scriptrunner_event(None, event=event, forward_msg=message)
+
+        thread = threading.Thread(target=script)
+        thread.start()
+        thread.join()  # whatever the script has done, the loop has not had a turn
+        expected = sum(message != "broken" for _event, message in told)
+        async with asyncio.timeout(30):
+            while len(session.told) < expected:
+                await asyncio.sleep(0)
+        return session, seen
+
+    return asyncio.run(run())
+
+
+STARTED, MESSAGE = ScriptRunnerEvent.SCRIPT_STARTED, ScriptRunnerEvent.ENQUEUE_FORWARD_MSG
+STOPPED, SHUTDOWN = ScriptRunnerEvent.FRAGMENT_STOPPED_WITH_SUCCESS, ScriptRunnerEvent.SHUTDOWN
+
+
+def test_a_script_that_ends_is_handed_over_at_once_in_its_order(handed_over, monkeypatch):
+    monkeypatch.setattr(serving, "HAND_OVER_SECONDS", 3600)
+    session, _ = in_a_thread((STARTED, None), (MESSAGE, "card"), (MESSAGE, "chart"), (STOPPED, None), (SHUTDOWN, None))
+    assert session.told == [STARTED.value, "card", "chart", STOPPED.value, SHUTDOWN.value]
+
+
+def test_a_script_that_goes_on_is_handed_over_soon_and_wakes_the_loop_once(handed_over, monkeypatch):
+    woken = []
+    call = Told._call_soon_on_event_loop
+    monkeypatch.setattr(Told, "_call_soon_on_event_loop", lambda self, what: (woken.append(what), call(self, what)))
+    session, _ = in_a_thread((STARTED, None), *((MESSAGE, f"element {number}") for number in range(20)))
+    assert session.told == [STARTED.value, *(f"element {number}" for number in range(20))]
+    assert len(woken) == 1
+
+
+def test_a_message_that_fails_holds_no_other_up(handed_over):
+    session, seen = in_a_thread((MESSAGE, "one"), (MESSAGE, "broken"), (MESSAGE, "two"), (STOPPED, None))
+    assert session.told == ["one", "two", STOPPED.value]
+    assert [type(one) for one in seen] == [ValueError]
+
+
+def test_the_loop_notes_at_once_that_there_is_something_to_send_and_a_thread_lets_it_know(handed_over):
+    async def run():
+        objects = SimpleNamespace(eventloop=asyncio.get_running_loop(), need_send_data=asyncio.Event())
+        server = SimpleNamespace(_get_async_objs=lambda: objects)
+        runtime.Runtime._enqueued_some_message(server)
+        assert objects.need_send_data.is_set(), "on the loop"
+        objects.need_send_data.clear()
+        thread = threading.Thread(target=runtime.Runtime._enqueued_some_message, args=(server,))
+        thread.start()
+        thread.join()
+        assert not objects.need_send_data.is_set(), "an event of the loop is not set from another thread"
+        async with asyncio.timeout(30):
+            await objects.need_send_data.wait()
+
+    asyncio.run(run())
+
+
+def test_streamlit_hands_each_event_of_a_script_to_the_loop_as_it_did():
+    """A version that does otherwise would be left alone, or not be sped up."""
+    as_it_comes = inspect.getsource(inspect.getmodule(app_session.AppSession))
+    assert "self._scriptrunner.on_event.connect(self._on_scriptrunner_event)" in as_it_comes
+    taken = set(inspect.signature(app_session.AppSession._handle_scriptrunner_event_on_event_loop).parameters)
+    assert {"sender", "event", "forward_msg", "run_descriptor"} <= taken
+    assert "need_send_data.set" in inspect.getsource(runtime.Runtime._enqueued_some_message)
+
+
+def test_a_session_looked_up_value_by_value_says_the_same(monkeypatch):
+    monkeypatch.setattr(SafeSessionState, "filtered_state", SafeSessionState.filtered_state)  # put back afterwards
+    app = open_page("flops_mfu", flops_mfu_section="Count").run()
+    state = app.session_state._state
+    everything = dict(state.filtered_state)
+    assert everything["flops_mfu_section"] == "count"
+    serving._look_up_what_is_asked_for()
+    looked_up = state.filtered_state
+    assert type(looked_up) is not dict
+    assert dict(looked_up) == everything
+    assert len(looked_up) == len(everything)
+    hidden = [key for key in state._state._keys() if key not in everything]
+    assert any(key.startswith("$$ID") for key in hidden)
+    for key in (*everything, *hidden, "no such control", "", "$$ID-no-such"):
+        assert (key in looked_up) == (key in everything), key
+        assert looked_up.get(key, "absent") == everything.get(key, "absent"), key
 
 
 FIRST = "What is the difference between FLOPs and FLOP/s?"
