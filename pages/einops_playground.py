@@ -20,7 +20,7 @@ def transform() -> None:
     if not einops_view.card("elements", named_dims.compare_elements(done), script):
         return
     einops_cells.tensors("transform", done, einops_view.axes_and_color("en_color", done))
-    st.code(done.code, language="python")
+    st.code(einops_view.code(done), language="python")
     for note in done.notes:
         st.caption(note)
     code_view.lesson("heads", lessons.heads)
@@ -44,7 +44,7 @@ def einsum() -> None:
         with right:
             einops_charts.orders(done.contraction)
     einops_cells.tensors("einsum", done, color)
-    st.code(done.code, language="python")
+    st.code(einops_view.code(done), language="python")
     for note in done.notes:
         st.caption(note)
     code_view.lesson("motivation", lessons.motivation)

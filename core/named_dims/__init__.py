@@ -11,7 +11,7 @@ from core.named_dims.compare import (
     compare_unpacked_storage,
 )
 from core.named_dims.contraction import OPERAND_NAMES, Contraction, Product
-from core.named_dims.execute import Execution, call_einops, einops_says, execute, numbered, shares_storage
+from core.named_dims.execute import Execution, call_einops, einops_says, execute, executed, numbered, shares_storage
 from core.named_dims.explain import Explanation, explain
 from core.named_dims.packing import Packed, Unpacked, explain_pack, explain_unpack, parse_shape
 from core.named_dims.parse import MAX_PATTERN_CHARS, OPERATIONS, REDUCTIONS, PatternError
@@ -50,6 +50,7 @@ __all__ = [
     "compare_unpacked_storage",
     "einops_says",
     "execute",
+    "executed",
     "explain",
     "explain_pack",
     "explain_unpack",

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from core.claims import Comparison, Conditions, Measurement, Prediction
-from core.named_dims.execute import call_einops, execute, numbered
+from core.named_dims.execute import call_einops, executed, numbered
 from core.named_dims.explain import Explanation, explain
 from core.named_dims.packing import Packed, Unpacked
 from core.named_dims.plan import label
@@ -25,7 +25,7 @@ def compare_elements(explanation: Explanation) -> Comparison:
     sizes = dict(explanation.sizes)
     factors = " × ".join(_factor(key, sizes[key]) for key in explanation.right) or "1"
     prediction = Prediction(_("elements of the output"), math.prod(explanation.output_shape), "", factors)
-    ran = execute(explanation)
+    ran = executed(explanation)
     return Comparison(prediction, _counted(prediction, ran.values.numel(), _("read off einops' result")))
 
 
@@ -42,7 +42,7 @@ def compare_storage(explanation: Explanation) -> Comparison:
     formula = _("{n:,} elements · 4 B + {new}").format(n=elements, new=new)
     value = ELEMENT_BYTES * elements + explanation.new_bytes
     prediction = Prediction(_("bytes of input and output"), value, "B", formula, source=_("the strides alone"))
-    ran = execute(explanation)
+    ran = executed(explanation)
     note = _("the result has the input's storage") if ran.shares_storage else _("the result has its own storage")
     return Comparison(prediction, _counted(prediction, ran.storage_bytes, note))
 
@@ -94,8 +94,6 @@ def compare_einsum_flops(explanation: Explanation) -> Comparison:
     >>> done.prediction.formula, done.prediction.value, done.measurement.value
     ('2 · 2 · 3 · 3 · 4', 144, 144.0)
     """
-    from core.flops import count_flops
-
     assert explanation.contraction is not None, explanation.operation
     products = [step for step in explanation.steps if step.kind == "matmul"]
     formula = " + ".join(f"{step.flops:,}" for step in products) or _("no matrix multiply")
@@ -108,8 +106,7 @@ def compare_einsum_flops(explanation: Explanation) -> Comparison:
             formula = f"2 · {batch_rows_columns} · {common}"
     value = explanation.contraction.matmul_flops
     prediction = Prediction(_("FLOPs"), value, "FLOP", formula, source=_("2·B·M·N·K for each product of two"))
-    tensors = numbered(explanation.shapes)
-    counted = count_flops(call_einops, "einsum", explanation.pattern.text, tensors, {})
+    counted = executed(explanation).flops
     return Comparison(prediction, _counted(prediction, counted, _("torch's count of einops.einsum")))
 
 
@@ -137,7 +134,7 @@ def _compare_orders(one: Explanation, other: Explanation) -> Comparison:
     value = sum(a.cells == b.cells for a, b in pairs)
     formula = _("of {n:,} cells").format(n=math.prod(one.output_shape))
     prediction = Prediction(_("cells that are the same"), value, "", formula)
-    counted = int((execute(one).values == execute(other).values).sum())
+    counted = int((executed(one).values == executed(other).values).sum())
     return Comparison(prediction, _counted(prediction, counted, _("einops on arange")))
 
 
@@ -153,12 +150,15 @@ def compare_mean_and_sum(pattern: str, shape: Shape) -> Comparison:
     count = math.prod(sizes[key] for key in done.gone)
     factors = " × ".join(_factor(key, sizes[key]) for key in done.gone) or "1"
     prediction = Prediction(_("sum over mean"), count, "", factors)
-    tensors = numbered(done.shapes)
-    total, mean = (call_einops(one, pattern, [tensors[0] + 1], {}) for one in ("sum", "mean"))
-    ratios = (total / mean).flatten().tolist()
-    if not ratios or not count:
+    if not math.prod(done.shapes[0]):
         raise ValueError(_("there is nothing to add up: a size is 0"))
-    return Comparison(prediction, _counted(prediction, ratios[0], _("the first cell of each")))
+    if math.prod(done.shapes[0]) == 1:  # 0, whose mean is 0 as well
+        one = [numbered(done.shapes)[0] + 1]
+        total, mean = (call_einops(operation, pattern, one, {}) for operation in ("sum", "mean"))
+    else:
+        total, mean = (executed(explain(pattern, shape, operation_=name)).values for name in ("sum", "mean"))
+    ratio = (total.flatten()[-1] / mean.flatten()[-1]).item()
+    return Comparison(prediction, _counted(prediction, ratio, _("the last cell of each")))
 
 
 def _factor(key: str, size: int) -> str:

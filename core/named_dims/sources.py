@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ def number_of_sources(explanation: Explanation) -> int:
     return total
 
 
+@functools.lru_cache(maxsize=32)
 def sources(explanation: Explanation) -> tuple[CellSources, ...]:
     """For each cell of the output, in order, the flat places of its input cells in every operand.
 

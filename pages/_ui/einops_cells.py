@@ -44,7 +44,7 @@ def tensors(key: str, done: Explanation, color: str) -> None:
 
 @functools.lru_cache(maxsize=128)
 def _grids(done: Explanation, color: str) -> tuple[Grid, ...]:
-    ran = named_dims.execute(done)
+    ran = named_dims.executed(done)
     found = named_dims.sources(done)
     names = named_dims.OPERAND_NAMES
     moved = done.contraction is None and done.operation in ("rearrange", "repeat")

@@ -99,6 +99,13 @@ def card(key: str, comparison: Comparison, script: str) -> bool:
     return cards.predict_measure_explain(key, comparison.prediction, comparison, script=script, draw=False)
 
 
+def code(done: Explanation) -> str:
+    """The operation in plain torch, and whether what that gives is what einops gave."""
+    agrees = named_dims.executed(done).agrees
+    verdict = _("run on 0, 1, 2, …: equal to einops' result") if agrees else _("run on 0, 1, 2, …: NOT einops' result")
+    return f"{done.code}\n# {verdict}"
+
+
 # Axes
 
 

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import sys
 import time
 
 import einops
@@ -209,6 +210,34 @@ def test_a_mean_is_not_a_sum():
     assert done.prediction.value == done.measurement.value == 4
     with pytest.raises(ValueError, match="nothing to add up"):
         named_dims.compare_mean_and_sum("a b -> a", (0, 3))
+    for pattern, shape, n in (
+        ("a b -> a", (1, 1), 1),
+        ("a b -> b", (1, 3), 1),
+        ("a b ->", (2, 3), 6),
+        ("a -> a", (1,), 1),
+    ):
+        done = named_dims.compare_mean_and_sum(pattern, shape)
+        assert done.prediction.value == done.measurement.value == n, (pattern, shape)
+
+
+def test_an_operation_is_run_once_for_all_who_read_it(monkeypatch):
+    done = named_dims.explain("batch (heads d) -> batch heads d", (3, 10), heads=5)
+    ran = named_dims.executed(done)
+    assert ran.agrees
+    monkeypatch.setattr(sys.modules["core.named_dims.execute"], "call_einops", None)
+    assert named_dims.compare_elements(done).measurement.value == 30
+    assert named_dims.executed(done) is ran
+    with pytest.raises(TypeError):
+        named_dims.execute(done)  # everyone else's own tensors: these may be written to
+
+
+def test_a_plan_that_gives_something_else_than_einops_is_seen(monkeypatch):
+    done = named_dims.explain("a b -> b a", (2, 3))
+    same = named_dims.call_einops
+    monkeypatch.setattr(sys.modules["core.named_dims.execute"], "call_einops", lambda *of: same(*of).flip(0))
+    assert not named_dims.execute(done).agrees
+    monkeypatch.setattr(sys.modules["core.named_dims.execute"], "call_einops", lambda *of: same(*of)[:1])
+    assert not named_dims.execute(done).agrees
 
 
 def test_heads_first_or_last():

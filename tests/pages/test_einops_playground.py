@@ -1,5 +1,6 @@
 """The einops page: each control's effect, the lecture's values, each refusal with its place, cells that are linked."""
 
+import dataclasses
 import json
 
 import pytest
@@ -61,7 +62,7 @@ def refusal(app):
 def test_the_lectures_heads():
     app = at_section("transform")
     assert figures(app) == ("48", "48", "1.00×")
-    assert "x = x.reshape(2, 3, 2, 4)" in codes(app)
+    assert "x = x.reshape(2, 3, 2, 4)\n# run on 0, 1, 2, …: equal to einops' result" in codes(app)
     (title, _cells), (output, _more) = grids(app)
     assert title == "x (2, 3, 8) · ...0 ...1 (heads d)"
     assert output == "output (2, 3, 2, 4) · ...0 ...1 heads d"
@@ -178,6 +179,17 @@ def test_tensors_of_nothing_and_large_ones_have_no_cells_and_no_traceback():
     assert "180,000 cells are too many to draw" in text_of(app)
 
 
+def test_torch_code_that_gives_something_else_is_not_passed_over(monkeypatch):
+    execution = named_dims.executed
+
+    def differs(done):
+        return dataclasses.replace(execution(done), agrees=False)
+
+    monkeypatch.setattr(named_dims, "executed", differs)
+    app = at_section("transform")
+    assert codes(app)[-1].endswith("# run on 0, 1, 2, …: NOT einops' result")
+
+
 def test_the_lectures_scores():
     app = at_section("einsum")
     assert figures(app) == ("144 FLOP", "144 FLOP", "1.00×")
@@ -187,7 +199,7 @@ def test_the_lectures_scores():
     assert (name, note) == ("out1", "output[0, 0, 1] = x[0, 0, 0] · y[0, 1, 0] + …, 4 products")
     assert made_of == ("x0", "x1", "x2", "x3", "y4", "y5", "y6", "y7")
     assert [cell[0] for row in x[1] for cell in row if "out1" in cell[2]] == ["0", "1", "2", "3"]
-    assert "y = y.permute(0, 2, 1)\nxy = x @ y" in codes(app)
+    assert "y = y.permute(0, 2, 1)\nxy = x @ y\n# run on 0, 1, 2, …: equal to einops' result" in codes(app)
     assert "summed: hidden" in " ".join(text_of(app).split())
     assert not app.get("vega_lite_chart")
     choose(app, "en_shapes", "(2, 3, 5), (2, 4, 5)")
