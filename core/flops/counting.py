@@ -6,6 +6,7 @@ import functools
 
 from core.checks import whole_number
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
+from core.flops.counter import count_flops
 from core.words import _
 
 MAX_DIM = 2**24
@@ -70,13 +71,10 @@ def torch_matmul_flops(b: int, d: int, k: int) -> int:
 @functools.lru_cache(maxsize=1024)
 def _torch_matmul_flops(b: int, d: int, k: int) -> int:
     import torch
-    from torch.utils.flop_counter import FlopCounterMode
 
     # Made outside: inside, the counter would follow their making too, which takes as long as the product.
     x_BD, w_DK = torch.empty(b, d, device="meta"), torch.empty(d, k, device="meta")
-    with FlopCounterMode(display=False) as counter:
-        x_BD @ w_DK
-    return int(counter.get_total_flops())
+    return count_flops(torch.matmul, x_BD, w_DK)
 
 
 def _dims(b: object, d: object, k: object) -> tuple[int, int, int]:

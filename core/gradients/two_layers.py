@@ -13,7 +13,7 @@ from fractions import Fraction
 from core import units
 from core.checks import whole_number
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
-from core.flops import MatmulLimits, matmul_flops
+from core.flops import MatmulLimits, count_flops, matmul_flops
 from core.words import _
 
 MAX_DIM = 2**20
@@ -160,7 +160,6 @@ def torch_backward_flops(b: int, d: int, k: int, x_requires_grad: bool = False, 
 @functools.lru_cache(maxsize=1024)
 def _torch_backward_flops(b: int, d: int, k: int, num_layers: int, x_requires_grad: bool) -> int:
     import torch
-    from torch.utils.flop_counter import FlopCounterMode
 
     weights = [torch.empty(shape, device="meta", requires_grad=True) for shape in [(d, d)] * num_layers + [(d, k)]]
     x_BD = h = torch.empty(b, d, device="meta", requires_grad=x_requires_grad)
@@ -171,9 +170,7 @@ def _torch_backward_flops(b: int, d: int, k: int, num_layers: int, x_requires_gr
     # .grad, which is no multiplication either.
     h_grad_BK = torch.empty(b, k, device="meta")
     wanted = [*weights, *([x_BD] if x_requires_grad else [])]
-    with FlopCounterMode(display=False) as counter:
-        torch.autograd.grad(h, wanted, h_grad_BK)
-    return int(counter.get_total_flops())
+    return count_flops(torch.autograd.grad, h, wanted, h_grad_BK)
 
 
 def backward_ratio(d: int, k: int, x_requires_grad: bool = False, num_layers: int = 1) -> Fraction:

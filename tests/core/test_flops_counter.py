@@ -22,6 +22,21 @@ def torch_count(function):
     return counter.get_total_flops()
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_an_operator_counts_the_same_the_second_time_and_as_torch_counts_it(device):
+    """What is made of others goes to them each time: here linear, matmul and einsum, which inference mode lets through."""
+    x, w = torch.rand(2, 3, 4, device=device), torch.rand(5, 4, device=device)
+    functions = {
+        "linear": lambda: functional.linear(x, w),
+        "matmul": lambda: x @ w.mT,
+        "einsum": lambda: torch.einsum("abc,dc->abd", x, w),
+    }
+    with torch.inference_mode():
+        for name, function in functions.items():
+            assert [count_flops(function) for _ in range(3)] == [torch_count(function)] * 3 == [2 * 6 * 4 * 5] * 3, name
+    assert count_flops(lambda: 1) == 0
+
+
 def eager_attention(q, k, v, causal=False):
     """Attention as three operators, query heads sharing key and value heads."""
     group = q.shape[1] // k.shape[1]
