@@ -15,7 +15,7 @@ from pathlib import Path
 LOCALE_FOLDER = Path(__file__).resolve().parent.parent / "pages" / "_prose" / "locale"
 
 
-@functools.cache  # asked for 50 times in a rerun
+@functools.cache
 def language() -> str:
     """The language of the app for the life of the process: NAPKIN_LANGUAGE, or English."""
     return os.environ.get("NAPKIN_LANGUAGE", "en")
@@ -26,6 +26,7 @@ def _translations(code: str) -> gettext.NullTranslations:
     return gettext.translation("napkin", LOCALE_FOLDER, languages=[code], fallback=True)
 
 
+@functools.cache  # asked for 50 times in a rerun
 def _(message: str) -> str:
     """The message in the language of the app; itself where there is no translation.
 

@@ -105,7 +105,6 @@ def scale_curve(name: str, mean_log2: int = -20, spread_log2: int = 5) -> tuple[
     return tuple(_shares(edges, mean_log2, spread_log2, scale) for scale in range(MAX_SCALE_LOG2 + 1))
 
 
-@lru_cache(maxsize=256)
 def measure_shares(name: str, mean_log2: int = -20, spread_log2: int = 5, scale_log2: int = 0, seed: int = 0) -> Shares:
     """The same, of 20,000 gradients scaled and cast by torch.
 
@@ -113,10 +112,15 @@ def measure_shares(name: str, mean_log2: int = -20, spread_log2: int = 5, scale_
     >>> round(one.zero + one.subnormal + one.normal + one.overflow, 9), 0.15 < one.zero < 0.17
     (1.0, True)
     """
-    import torch
-
     _check(mean_log2, spread_log2, scale_log2)
     fmt = FORMATS[one_of(_("a format"), name, SCALED)]
+    return _measured(fmt, mean_log2, spread_log2, scale_log2, seed)
+
+
+@lru_cache(maxsize=256)
+def _measured(fmt: Format, mean_log2: int, spread_log2: int, scale_log2: int, seed: int) -> Shares:
+    import torch
+
     one = thresholds(fmt)
     scaled = torch.from_numpy(gradient_sizes(mean_log2, spread_log2, seed)) * 2.0**scale_log2
     cast = scaled.to(getattr(torch, fmt.torch_name)).float().numpy()  # every format here fits in fp32

@@ -11,7 +11,7 @@ from pathlib import Path
 import streamlit as st
 
 from core.words import _
-from pages._ui import binding, inputs, prose, warm
+from pages._ui import binding, inputs, markup, prose, warm
 
 STYLE = Path(__file__).with_name("style.css")
 COPY = Path(__file__).with_name("copy.js").read_text(encoding="utf-8")
@@ -145,5 +145,6 @@ def _guarded(show: Callable[[], None]) -> Callable[[], None]:
                     kind=type(failure).__name__
                 )
             )
+        markup.finish()
 
     return guarded

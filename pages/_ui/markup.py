@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import streamlit as st
+
+_waiting = threading.local()  # every run of a page has a thread of its own
 
 
 class _Markup(str):
@@ -16,4 +19,21 @@ class _Markup(str):
 
 def show(html: str, **layout: Any) -> None:
     """Show HTML; Streamlit takes out what could run."""
-    st.html(_Markup(html), **layout)
+    st.html(_Markup(_taken() + html), **layout)
+
+
+def with_the_next(html: str) -> None:
+    """HTML that takes no room on screen: it goes into the next element, as each costs the server and the browser."""
+    _waiting.html = getattr(_waiting, "html", "") + html
+
+
+def finish() -> None:
+    """At the end of what is drawn together: show what has waited for a next element and found none."""
+    if html := _taken():
+        st.html(_Markup(html))
+
+
+def _taken() -> str:
+    html: str = getattr(_waiting, "html", "")
+    _waiting.html = ""
+    return html

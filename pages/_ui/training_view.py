@@ -180,6 +180,7 @@ def live(seen: Seen, others: Sequence[Seen]) -> None:
         done = now.info.num_records / now.info.config.num_steps
         st.progress(min(1.0, done), _progress(now))
         curve(now, others)
+        markup.finish()
 
     following()
 

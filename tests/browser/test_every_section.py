@@ -32,11 +32,15 @@ def faults(student: Student) -> list[str]:
              .map(e => e.scrollWidth - e.clientWidth))"""
     )
     unsaid = student.page.evaluate(
-        """() => [...document.querySelectorAll('[data-testid=stVegaLiteChart]')]
-             .map(chart => [chart.getAttribute('aria-label') || '', chart.closest('.stElementContainer')])
-             .filter(([label, box]) => !label || !(label.includes('Why, in words')
-               || box.nextElementSibling?.querySelector('.np-spoken')?.textContent.trim()))
-             .map(([label]) => label)"""
+        """() => {
+             const unspoken = [...document.querySelectorAll('.np-spoken')].filter(one => one.textContent.trim());
+             return [...document.querySelectorAll('[data-testid=stVegaLiteChart]')].filter(chart => {
+               const label = chart.getAttribute('aria-label') || '';
+               const words = unspoken.findIndex(one =>
+                 chart.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING);
+               return !label || !(label.includes('Why, in words') || words >= 0 && unspoken.splice(words, 1));
+             }).map(chart => chart.getAttribute('aria-label'));
+           }"""
     )
     return [
         *student.broken(),

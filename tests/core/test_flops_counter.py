@@ -24,7 +24,7 @@ def torch_count(function):
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_an_operator_counts_the_same_the_second_time_and_as_torch_counts_it(device):
-    """What is made of others goes to them each time: here linear, matmul and einsum, which inference mode lets through."""
+    """What is made of others goes to them each time: linear, matmul and einsum, which inference mode lets through."""
     x, w = torch.rand(2, 3, 4, device=device), torch.rand(5, 4, device=device)
     functions = {
         "linear": lambda: functional.linear(x, w),

@@ -50,7 +50,7 @@ def show(
     each takes 2 µs a cell.
     """
     _show(draw, rows, structure, limits, _("a chart; what it shows follows as text"))
-    markup.show(f'<p class="np-spoken">{escape(alt_text)}</p>')
+    markup.with_the_next(f'<p class="np-spoken">{escape(alt_text)}</p>')
 
 
 def _show(

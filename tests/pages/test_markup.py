@@ -1,0 +1,45 @@
+"""HTML without room of its own: it goes with what is shown next, and is never lost."""
+
+import pytest
+
+from pages._ui import markup
+from tests.pages.helpers import open_page
+
+
+def bodies(app):
+    return [element.proto.body for element in app.get("html")]
+
+
+@pytest.mark.parametrize(
+    ("section", "spoken", "elements"),
+    [
+        ("updates", [1], 1),  # a chart, then a table
+        ("scaling", [2], 1),  # two charts, then nothing
+        ("bits", [], 0),
+    ],
+)
+def test_a_charts_words_are_in_the_next_element_or_in_one_of_their_own(section, spoken, elements):
+    app = open_page("dtypes", dtypes_section=section)
+    assert not app.exception
+    with_words = [one for one in bodies(app) if "np-spoken" in one]
+    assert [one.count('<p class="np-spoken">') for one in with_words] == spoken
+    assert len(with_words) == elements
+    if section == "updates":
+        assert "<table" in with_words[0]
+    if section == "scaling":
+        assert with_words[0] == bodies(app)[-1]
+        assert with_words[0].count("<") == 4, "nothing but the words"
+
+
+def test_what_waits_is_shown_once(monkeypatch):
+    shown = []
+    monkeypatch.setattr(markup.st, "html", lambda html, **_layout: shown.append(str(html)))
+    markup.finish()
+    markup.with_the_next("<p>one</p>")
+    markup.with_the_next("<p>two</p>")
+    markup.show("<table></table>")
+    markup.show("<p>three</p>")
+    markup.with_the_next("<p>four</p>")
+    markup.finish()
+    markup.finish()
+    assert shown == ["<p>one</p><p>two</p><table></table>", "<p>three</p>", "<p>four</p>"]
