@@ -6,6 +6,9 @@ from pages._ui import markup
 from tests.pages.helpers import open_page
 
 
+WORDS = '<p class="np-spoken">'
+
+
 def bodies(app):
     return [element.proto.body for element in app.get("html")]
 
@@ -21,8 +24,8 @@ def bodies(app):
 def test_a_charts_words_are_in_the_next_element_or_in_one_of_their_own(section, spoken, elements):
     app = open_page("dtypes", dtypes_section=section)
     assert not app.exception
-    with_words = [one for one in bodies(app) if "np-spoken" in one]
-    assert [one.count('<p class="np-spoken">') for one in with_words] == spoken
+    with_words = [one for one in bodies(app) if WORDS in one]
+    assert [one.count(WORDS) for one in with_words] == spoken
     assert len(with_words) == elements
     if section == "updates":
         assert "<table" in with_words[0]
