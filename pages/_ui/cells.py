@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import streamlit as st
 
@@ -21,8 +21,7 @@ MAX_CELLS = 2048
 _FOLDER = Path(__file__).parent
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):  # there are hundreds: a dataclass takes five times as long to make
     """A cell: what it says, and what it belongs to.
 
     ``name`` links it with the cells of that name in all grids, and is what a click reports; ``made_of`` are the names

@@ -158,7 +158,7 @@ def two_orders(key: str, one: Explanation, other: Explanation, color: str) -> No
     first, second = (_grids(done, color) for done in (one, other))
     hue = {cell.name: cell.hue for row in first[0].rows for cell in row if cell is not None}
     followed = [
-        [None if cell is None else replace(cell, hue=hue[cell.name]) for cell in row] for row in second[-1].rows
+        [None if cell is None else cell._replace(hue=hue[cell.name]) for cell in row] for row in second[-1].rows
     ]  # a cell keeps the colour that it has in the input
     outputs = [Grid(one.pattern.text, first[-1].rows), Grid(other.pattern.text, followed, beside=True)]
     cells.show(key, [first[0], *outputs], _("an input and what two patterns make of it"))

@@ -5,7 +5,6 @@ import pytest
 from pages._ui import markup
 from tests.pages.helpers import open_page
 
-
 WORDS = '<p class="np-spoken">'
 
 
@@ -16,9 +15,9 @@ def bodies(app):
 @pytest.mark.parametrize(
     ("section", "spoken", "elements"),
     [
-        ("updates", [1], 1),  # a chart, then a table
-        ("scaling", [2], 1),  # two charts, then nothing
-        ("bits", [], 0),
+        ("Updates", [1], 1),  # a chart, then a table
+        ("Loss scaling", [2], 1),  # two charts, then nothing
+        ("Bits", [], 0),
     ],
 )
 def test_a_charts_words_are_in_the_next_element_or_in_one_of_their_own(section, spoken, elements):
@@ -27,9 +26,9 @@ def test_a_charts_words_are_in_the_next_element_or_in_one_of_their_own(section, 
     with_words = [one for one in bodies(app) if WORDS in one]
     assert [one.count(WORDS) for one in with_words] == spoken
     assert len(with_words) == elements
-    if section == "updates":
+    if section == "Updates":
         assert "<table" in with_words[0]
-    if section == "scaling":
+    if section == "Loss scaling":
         assert with_words[0] == bodies(app)[-1]
         assert with_words[0].count("<") == 4, "nothing but the words"
 
