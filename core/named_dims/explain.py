@@ -42,6 +42,10 @@ class Explanation:
     notes: tuple[str, ...]
     contraction: Contraction | None = None
 
+    def __hash__(self) -> int:
+        """Of what all the rest follows from: the generated one goes through every step, at each look into a cache."""
+        return hash((self.operation, self.pattern.text, self.shapes, self.given))
+
     @property
     def code(self) -> str:
         """The same in plain torch, a step a line."""

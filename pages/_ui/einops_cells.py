@@ -49,20 +49,28 @@ def _grids(done: Explanation, color: str) -> tuple[Grid, ...]:
     names = named_dims.OPERAND_NAMES
     moved = done.contraction is None and done.operation in ("rearrange", "repeat")
     makes: dict[str, list[str]] = {}
-    output = []
-    for place, one in enumerate(found):
-        made_of = [f"{name}{cell}" for name, cells_ in zip(names, one.cells, strict=False) for cell in cells_]
-        own = made_of[0] if moved else f"out{place}"
-        for source in dict.fromkeys(made_of):
-            makes.setdefault(source, []).append(own)
-        output.append((own, () if moved else tuple(dict.fromkeys(made_of))))
+    if moved:  # a cell of the output is one of the input, and has its name
+        owns = [f"x{one.cells[0][0]}" for one in found]
+        made_ofs: list[tuple[str, ...]] = [()] * len(found)
+    else:
+        owns = [f"out{place}" for place in range(len(found))]
+        made_ofs = [
+            tuple(dict.fromkeys(f"{name}{cell}" for name, cells_ in zip(names, one.cells, strict=False)
+                                for cell in cells_))
+            for one in found
+        ]  # fmt: skip
+        for own, made_of in zip(owns, made_ofs, strict=True):
+            for source in made_of:
+                makes.setdefault(source, []).append(own)
     grids = []
     for index, (name, shape, dims) in enumerate(zip(names, done.shapes, done.inputs, strict=False)):
         hues = _hues(done, dims, shape, color)
-        made: list[Cell] = []
-        for value, hue, at in zip(ran.inputs[index].flatten().tolist(), hues, _indices(shape), strict=True):
-            cell = f"{name}{len(made)}"
-            made.append(Cell(f"{value:g}", cell, () if moved else tuple(makes.get(cell, ())), hue, f"{name}{at}"))
+        values = ran.inputs[index].flatten().tolist()
+        made = [
+            Cell(f"{value:g}", cell, tuple(makes.get(cell, ())), hue, f"{name}{at}")
+            for place, (value, hue, at) in enumerate(zip(values, hues, _indices(shape), strict=True))
+            for cell in (f"{name}{place}",)
+        ]
         title = f"{name} {shape_text(shape)} · {axes_text(dims)}"
         grids.append(Grid(title, block(made, shape), beside=index > 0))
     hues = _hues(done, done.output, done.output_shape, color)
@@ -73,7 +81,7 @@ def _grids(done: Explanation, color: str) -> tuple[Grid, ...]:
     ]
     made = [
         Cell(_short(value), own, made_of, hue, note)
-        for value, (own, made_of), hue, note in zip(values, output, hues, said, strict=True)
+        for value, own, made_of, hue, note in zip(values, owns, made_ofs, hues, said, strict=True)
     ]
     title = f"{_('output')} {shape_text(done.output_shape)} · {axes_text(done.output)}"
     return (*grids, Grid(title, block(made, done.output_shape), beside=True))
