@@ -43,9 +43,9 @@ def si(value: float, unit: str) -> str:
     ('990 TFLOP/s', '33.6 MFLOP', '64 FLOP')
     """
     if math.isfinite(value):
+        rounded = float(f"{abs(value):.2e}")  # so that 999.9e9 becomes 1.00 T and not 1,000 G
         for scale, prefix in _SI:
-            # Compare after rounding, so that 999.9e9 becomes 1.00 T and not 1,000 G.
-            if float(f"{abs(value):.2e}") >= scale:
+            if rounded >= scale:
                 return f"{significant(value / scale)} {prefix}{unit}"
     text = f"{value:g}" if float(value).is_integer() and abs(value) < 1000 else significant(value)
     return f"{text} {unit}"

@@ -122,24 +122,27 @@ def _show(name: str, one: Section, *, alone: bool, headed: bool) -> None:
             warm.load_torch()
     # Alone on screen a section is a fragment: a click recomputes it and nothing else. On the whole page sections share
     # controls, so a click recomputes them all.
-    show = st.fragment(_guarded(one.show)) if alone else _guarded(one.show)
+    show = _guarded(one)
+    if alone:
+        show = st.fragment(show)
     show()
 
 
-def _guarded(show: Callable[[], None]) -> Callable[[], None]:
+def _guarded(one: Section) -> Callable[[], None]:
     """The section, with a clear sentence instead of a traceback when it is refused or fails."""
 
-    @functools.wraps(show)
+    @functools.wraps(one.show)
     def guarded() -> None:
         try:
-            warm.on_this_thread()
+            if one.needs_torch:
+                warm.on_this_thread()
             binding.begin_run()
-            show()
+            one.show()
             binding.settle()
         except ValueError as refused:
             st.warning(prose.plain(str(refused)))
         except Exception as failure:
-            logger.exception("section %s failed", show.__qualname__)
+            logger.exception("section %s failed", one.show.__qualname__)
             st.error(
                 _("This section failed ({kind}). The server's log has the details; the other sections work on.").format(
                     kind=type(failure).__name__
