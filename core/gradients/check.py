@@ -163,13 +163,20 @@ def _errors(
 
     kind = _torch_dtype(dtype)
     x, w = torch.tensor(x_N, dtype=kind), torch.tensor(w_N, dtype=kind)
-    h_S11 = torch.tensor(steps_S, dtype=kind)[:, None, None]
-    h_S1 = h_S11[:, 0]
-    moved_SNN = h_S11 * torch.eye(len(x_N), dtype=kind)  # one weight moves at a time
+    h_S1, moved_SNN = _moves(steps_S, len(x_N), dtype)
     above_SN, below_SN = (_loss(moved @ x - y, loss) for moved in (w + moved_SNN, w - moved_SNN))
     estimates = {"central": (above_SN - below_SN) / (2 * h_S1), "forward": (above_SN - _loss(w @ x - y, loss)) / h_S1}
     exact_N = torch.tensor(gradient, dtype=torch.float64)
     return {method: (one_SN.double() - exact_N).abs().amax(1).tolist() for method, one_SN in estimates.items()}
+
+
+@functools.lru_cache(maxsize=32)
+def _moves(steps_S: Vector, entries: int, dtype: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """The steps, and for each of them N moves of the weights, of one weight at a time; nobody writes to them."""
+    import torch
+
+    h_S11 = torch.tensor(steps_S, dtype=_torch_dtype(dtype))[:, None, None]
+    return h_S11[:, 0], h_S11 * torch.eye(entries, dtype=h_S11.dtype)
 
 
 def _autograd(x_N: Vector, w_N: Vector, y: float, loss: str) -> tuple[Vector, Vector]:
