@@ -11,7 +11,7 @@ by turn, the same is done to two apps, and nothing else is open:
 - *its elements, nothing computed*: as many texts, charts, grids and containers too, of as many bytes. That is what
   Streamlit asks for whatever is shown; what a section takes beyond it is its own work.
 
-Both run as Streamlit comes: it hands on what a script has made every 5 ms, ours every millisecond.
+Both run as Streamlit comes, ours with what ``pages/_ui/serving.py`` changes. A ratio is the median of the rounds'.
 
 Whole pages rerun more than a fragment, so they have no target.
 """
@@ -21,11 +21,12 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
+from operator import truediv
 
 from benchmarks._server import NAPKIN, SAME_CONTROLS, Row, serve, wait_until_quiet
 from benchmarks._session import Number, Session, Text
 
-ROUNDS = 15
+ROUNDS = 25
 WARMUPS = 5
 TARGET = 1.5
 CALIBRATION_SECONDS = 60.0
@@ -58,8 +59,8 @@ async def find_sections(url: str) -> dict[str, Session]:
     return found
 
 
-async def reruns(*beside: Session) -> tuple[Number | Text, list[tuple[float, float]]]:
-    """Milliseconds of reruns side by side: the control of the first, and for each the medians of "new" and "again"."""
+async def reruns(*beside: Session) -> tuple[Number | Text, list[tuple[list[float], list[float]]]]:
+    """Milliseconds of reruns side by side: the control of the first, and for each all of "new" and of "again"."""
     times: list[tuple[list[float], list[float]]] = []
     numbers = []
     for session in beside:
@@ -75,7 +76,7 @@ async def reruns(*beside: Session) -> tuple[Number | Text, list[tuple[float, flo
                 kept[again].append(await session.change(number, value))
     for session in beside:
         await session.close()
-    return numbers[0], [(statistics.median(new), statistics.median(again)) for new, again in times]
+    return numbers[0], times
 
 
 def twin(url: str, kinds: list[str]) -> Session:
@@ -98,10 +99,12 @@ async def measure(twin_url: str, napkin_url: str) -> list[Row]:
         number, (own, *others) = await reruns(section, *beside.values())
         errors += section.errors
         for which, value in enumerate(("new value", "value again")):
-            rows.append((f"{name}: {number.proto.label}, {value}", own[which], "ms", None))
+            rows.append((f"{name}: {number.proto.label}, {value}", statistics.median(own[which]), "ms", None))
             for what, other in zip(beside, others, strict=True):
-                ratios[what].append(own[which] / other[which])
-                label = f"{what.format(count=len(counted[what]))}, {value} ({other[which]:.1f} ms): over it"
+                # Round by round, as a shared machine is now quicker and now slower.
+                ratios[what].append(statistics.median(map(truediv, own[which], other[which])))
+                milliseconds = statistics.median(other[which])
+                label = f"{what.format(count=len(counted[what]))}, {value} ({milliseconds:.1f} ms): over it"
                 rows.append((label, ratios[what][-1], "×", TARGET if what == ALONE else None))
     for what, found in ratios.items():
         rows.append((f"all sections, both values: over {what.format(count='n')}, median", statistics.median(found), "×",
