@@ -103,7 +103,7 @@ def count_flops(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     524288
     """
     counter = _counter()
-    with counter.mod_tracker, _mode()(counter):
+    with _mode()(counter):
         function(*args, **kwargs)
     return int(counter.get_total_flops())
 
@@ -137,8 +137,12 @@ def _counter(recomputed: list[int] | None = None) -> FlopCounterMode:
     from torch.utils.flop_counter import FlopCounterMode
 
     counter = FlopCounterMode(display=False)
-    counter.flop_registry = _registry() if recomputed is None else _noting(recomputed)
-    counter.mod_tracker = _module_tracker()()
+    if recomputed is None:
+        counter.flop_registry = _registry()
+        counter.mod_tracker.parents = {"Global"}  # only the total is asked for: modules are not followed
+    else:
+        counter.flop_registry = _noting(recomputed)
+        counter.mod_tracker = _module_tracker()()
     return counter
 
 

@@ -55,8 +55,8 @@ def contract(solved: Solved, shapes: Sequence[Shape]) -> tuple[tuple[Step, ...],
     path = _path(solved, shapes)
     output = tuple(key for (key,) in solved.output)
     products, flops = _costs(solved, shapes, path)
-    written_order = [(0, 1)] + [(len(shapes) - 1 - at, 0) for at in range(1, len(shapes) - 1)]
-    _products, in_written_order = _costs(solved, shapes, written_order[: len(shapes) - 1])
+    written_order = ([(0, 1)] + [(len(shapes) - 1 - at, 0) for at in range(1, len(shapes) - 1)])[: len(shapes) - 1]
+    in_written_order = flops if path == written_order else _costs(solved, shapes, written_order)[1]
     if flops > MAX_FLOPS:
         message = _("this einsum takes {flops:,} FLOPs; at most {most:,} are run here: take smaller sizes")
         raise ValueError(message.format(flops=flops, most=MAX_FLOPS))

@@ -27,60 +27,66 @@ _WARNINGS = threading.Lock()  # of Python, which keeps one list of filters for a
 class Execution:
     """What torch and einops made of an operation, on tensors that hold 0, 1, 2, …
 
-    ``values`` are einops' own, ``step_values`` those after each step of the plan; ``agrees`` says that the last of
-    them equals einops'. ``shares_storage`` and ``new_bytes`` were read off einops' result by its storage pointer;
-    ``storage_bytes`` are those of all storages, each counted once. ``flops`` is torch's count of what einops ran for
-    an einsum; 0 for the other operations, which multiply no matrices.
+    ``values`` are einops' own. ``shares_storage`` and ``new_bytes`` were read off einops' result by its storage
+    pointer; ``storage_bytes`` are those of all storages, each counted once. ``flops`` is torch's count of what einops
+    ran for an einsum; 0 for the other operations, which multiply no matrices.
     """
 
+    explanation: Explanation
     inputs: tuple[torch.Tensor, ...]
     values: torch.Tensor
-    step_values: tuple[torch.Tensor, ...]
-    agrees: bool
     shares_storage: bool
     new_bytes: int
     storage_bytes: int
     flops: int
 
+    @functools.cached_property
+    def step_values(self) -> tuple[torch.Tensor, ...]:
+        """The tensors after each step of the plan."""
+        return run(self.explanation.steps, dict(zip(OPERAND_NAMES, self.inputs, strict=False)))
+
+    @functools.cached_property
+    def agrees(self) -> bool:
+        """Whether the last step of the plan gives what einops gives."""
+        import torch
+
+        by_plan = self.step_values[-1] if self.step_values else self.inputs[0]
+        tolerance = 0 if self.explanation.contraction is None else 1e-5  # else the same kernels in the same order
+        return by_plan.shape == self.values.shape and (
+            (by_plan.dtype == self.values.dtype and torch.equal(by_plan, self.values))  # else NaN, or rounded otherwise
+            or torch.allclose(
+                by_plan.to(torch.float64), self.values.to(torch.float64), rtol=tolerance, atol=0, equal_nan=True
+            )
+        )
+
 
 def execute(explanation: Explanation) -> Execution:
-    """Run the plan and einops, and compare them.
+    """Run einops, and the plan where its steps are asked for.
 
     >>> from core.named_dims.explain import explain
     >>> done = execute(explain("a b -> b a", (2, 3)))
     >>> done.values.tolist(), done.agrees, done.shares_storage
     ([[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]], True, True)
     """
-    import torch
-
     from core.flops import count_flops
 
     inputs = numbered(explanation.shapes)
-    after = run(explanation.steps, dict(zip(OPERAND_NAMES, inputs, strict=False)))
-    by_plan = after[-1] if after else inputs[0]
     results: list[torch.Tensor] = []
 
     def by_library() -> None:
         pattern, sizes = explanation.pattern.text, dict(explanation.given)
         results.append(call_einops(explanation.operation, pattern, inputs, sizes))
 
-    exact = explanation.contraction is None  # the same kernels in the same order
     flops = 0
-    if exact:
+    if explanation.contraction is None:
         by_library()
     else:
         flops = count_flops(by_library)
-    (by_einops,) = results
-    agrees = by_plan.shape == by_einops.shape and (
-        (by_plan.dtype == by_einops.dtype and torch.equal(by_plan, by_einops))  # else NaN, or rounded otherwise
-        or torch.allclose(
-            by_plan.to(torch.float64), by_einops.to(torch.float64), rtol=0 if exact else 1e-5, atol=0, equal_nan=True
-        )
-    )
-    shares = any(shares_storage(by_einops, one) for one in inputs)
-    new_bytes = 0 if shares else by_einops.untyped_storage().nbytes()
+    (values,) = results
+    shares = any(shares_storage(values, one) for one in inputs)
+    new_bytes = 0 if shares else values.untyped_storage().nbytes()
     storage_bytes = sum(one.untyped_storage().nbytes() for one in inputs) + new_bytes
-    return Execution(inputs, by_einops, after, agrees, shares, new_bytes, storage_bytes, flops)
+    return Execution(explanation, inputs, values, shares, new_bytes, storage_bytes, flops)
 
 
 @functools.lru_cache(maxsize=8)

@@ -143,10 +143,15 @@ def _accumulation_rows(
     points[0, :-count] = np.ravel(lines)
     points[1:, -count:] = band
     weight, low, high = (pyarrow.array(column, mask=~np.isfinite(column)) for column in points)
-    names = [name for name in _roundings() for _step in steps]
-    name = pyarrow.array([*names, *[None] * count])
-    step = pyarrow.array(np.tile(steps, len(lines) + 1))
+    step, name = _steps_and_names(steps)
     return pyarrow.table({"step": step, "weight": weight, "low": low, "high": high, "name": name})
+
+
+@functools.lru_cache(maxsize=64)
+def _steps_and_names(steps: tuple[int, ...]) -> tuple[pyarrow.Array, pyarrow.Array]:
+    """Of the points of every line, and of the band, which has no name: the same for every update."""
+    names = [name for name in _roundings() for _step in steps]
+    return pyarrow.array(np.tile(steps, len(_roundings()) + 1)), pyarrow.array([*names, *[None] * len(steps)])
 
 
 def _roundings() -> tuple[str, ...]:
