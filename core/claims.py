@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections.abc import Sequence
@@ -113,7 +114,7 @@ class Measurement:
         assert self.samples, "a measurement has at least one sample"
         assert self.statistic in ("median", "mean", "minimum"), self.statistic
 
-    @property
+    @functools.cached_property
     def value(self) -> float:
         """The headline: the statistic of the samples."""
         if self.statistic == "mean":
@@ -177,17 +178,17 @@ class Comparison:
         assert self.prediction.unit == self.measurement.unit, (self.prediction.unit, self.measurement.unit)
         assert self.prediction.quantity == self.measurement.quantity
 
-    @property
+    @functools.cached_property
     def ratio(self) -> float | None:
         """Measured over predicted."""
         return None if not self.prediction.value else self.measurement.value / self.prediction.value
 
-    @property
+    @functools.cached_property
     def difference(self) -> float | None:
         """Measured minus predicted, in the claims' unit."""
         return None if self.prediction.value is None else self.measurement.value - self.prediction.value
 
-    @property
+    @functools.cached_property
     def unexplained(self) -> float | None:
         """What the named parts leave over; negative where they say too much."""
         return None if self.difference is None else self.difference - math.fsum(part.value for part in self.parts)
