@@ -68,9 +68,12 @@ def execute(explanation: Explanation) -> Execution:
     >>> done.values.tolist(), done.agrees, done.shares_storage
     ([[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]], True, True)
     """
+    return _execute(explanation, numbered(explanation.shapes))
+
+
+def _execute(explanation: Explanation, inputs: tuple[torch.Tensor, ...]) -> Execution:
     from core.flops import count_flops
 
-    inputs = numbered(explanation.shapes)
     results: list[torch.Tensor] = []
 
     def by_library() -> None:
@@ -98,7 +101,7 @@ def executed(explanation: Explanation) -> Execution:
     >>> executed(done) is executed(done)
     True
     """
-    return execute(explanation)
+    return _execute(explanation, _numbered(explanation.shapes))
 
 
 def numbered(shapes: Sequence[Shape]) -> tuple[torch.Tensor, ...]:
@@ -106,6 +109,9 @@ def numbered(shapes: Sequence[Shape]) -> tuple[torch.Tensor, ...]:
     import torch
 
     return tuple(torch.arange(math.prod(shape), dtype=torch.float32).reshape(shape) for shape in shapes)
+
+
+_numbered = functools.lru_cache(maxsize=8)(numbered)  # to be read only
 
 
 def shares_storage(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -7,6 +7,7 @@ Source: https://einops.rocks/api/rearrange, einops 0.8.2 (``einops.parsing``).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -167,6 +168,7 @@ def _operands(pattern: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         start = comma + 1
 
 
+@functools.lru_cache(maxsize=512)
 def side(pattern: str, start: int, end: int, *, underscore: bool = False, duplicates: bool = False) -> Side:
     """Read the dimensions of one tensor, between two places of the pattern.
 

@@ -64,8 +64,16 @@ def begin_run() -> _Book:
     book: _Book | None = st.session_state.get("_napkin_book")
     if book is None:
         book = st.session_state["_napkin_book"] = _Book()
-    _run.book = book
+    _run.book, _run.switches = book, {}
     return book
+
+
+def is_on(key: str) -> bool:
+    """Whether a switch that every page has is on, looked up once for a run."""
+    known: dict[str, bool] = getattr(_run, "switches", {})
+    if key not in known:
+        known[key] = bool(st.session_state.get(key, False))
+    return known[key]
 
 
 def enter_page(name: str) -> bool:

@@ -25,11 +25,11 @@ _TOKEN = re.compile(
 
 def lesson(key: str, function: Callable[..., Any], **values: Any) -> None:
     """Run a lesson with these values and let the reader step through its lines."""
-    ran = _run(function, tuple(sorted(values.items())))
-    total = len(ran.steps)
+    given = tuple(sorted(values.items()))
+    total = len(_run(function, given).steps)
     with st.container(horizontal=True, vertical_alignment="center", key=f"np_steps_{key}"):
         step = inputs.step(_("Lines run"), key, total)
-    markup.show(_listing(ran, step))
+    markup.show(_listing(function, given, step))
 
 
 @functools.lru_cache(maxsize=256)
@@ -37,7 +37,9 @@ def _run(function: Callable[..., Any], values: tuple[tuple[str, Any], ...]) -> l
     return lessons.run(function, **dict(values))
 
 
-def _listing(ran: lessons.LessonRun, step: int) -> str:
+@functools.lru_cache(maxsize=256)
+def _listing(function: Callable[..., Any], given: tuple[tuple[str, Any], ...], step: int) -> str:
+    ran = _run(function, given)
     values = ran.values_after(step)
     now = ran.steps[step - 1].line if step else 0
     reached = {one.line for one in ran.steps[:step]} | {1}

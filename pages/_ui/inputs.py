@@ -211,11 +211,11 @@ def switches(share: Callable[[], None]) -> None:
 
 
 def lecture_mode() -> bool:
-    return bool(st.session_state.get(LECTURE, False))
+    return binding.is_on(LECTURE)
 
 
 def predict_first() -> bool:
-    return bool(st.session_state.get(PREDICT_FIRST, False))
+    return binding.is_on(PREDICT_FIRST)
 
 
 def _options_control(
