@@ -71,7 +71,7 @@ def predict_shares(name: str, mean_log2: int = -20, spread_log2: int = 5, scale_
 
 
 def _shares(edges_log2: tuple[float, ...], mean_log2: int, spread_log2: int, scale_log2: int) -> Shares:
-    zero, normal, over = [_normal_below((edge - scale_log2 - mean_log2) / spread_log2) for edge in edges_log2]
+    zero, normal, over = [_share_below(edge, mean_log2 + scale_log2, spread_log2) for edge in edges_log2]
     return Shares(scale_log2, zero, normal - zero, over - normal, 1 - over)
 
 
@@ -89,8 +89,10 @@ def _edges_log2(fmt: Format) -> tuple[float, ...]:
     return tuple(map(math.log2, _edges(fmt)))
 
 
-def _normal_below(z: float) -> float:
-    return 0.5 * math.erfc(-z / SQRT_2)
+@lru_cache(maxsize=4096)  # a scale moves the middle: a curve has most of its points in common with the next
+def _share_below(edge_log2: float, middle_log2: int, spread_log2: int) -> float:
+    """The share of a normal distribution that is below an edge."""
+    return 0.5 * math.erfc((middle_log2 - edge_log2) / spread_log2 / SQRT_2)
 
 
 @lru_cache(maxsize=64)

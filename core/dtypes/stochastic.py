@@ -19,8 +19,33 @@ def stochastic_runs(fmt: Format, update: float, marks: tuple[int, ...], uniform_
     >>> stochastic_runs(FORMATS["bf16"], 0.001, (0, 1, 2), np.full((2, 1), 0.1)).tolist()
     [[1.0], [1.0078125], [1.015625]]
     """
-    sampled_MR = _octave_by_octave(fmt, update, marks, uniform_SR)
-    return _step_by_step(fmt, update, marks, uniform_SR) if sampled_MR is None else sampled_MR
+    for way in (_within_the_octave, _octave_by_octave):
+        sampled_MR = way(fmt, update, marks, uniform_SR)
+        if sampled_MR is not None:
+            return sampled_MR
+    return _step_by_step(fmt, update, marks, uniform_SR)
+
+
+def _within_the_octave(fmt: Format, update: float, marks: tuple[int, ...], uniform_SR: Floats) -> Floats | None:
+    """The same where no run reaches 2, as with most updates: then only how often each was rounded up is counted.
+
+    None where one does, and where 0 is no mark.
+    """
+    at, spacing = np.array(marks), 2.0**-fmt.mantissa_bits
+    if at[0] or not at[-1] or float(fmt.max_value) < 2:
+        return None
+    counted = 1 / spacing
+    added = (counted + update / spacing) - counted  # as the sum has it, rounded to fp64
+    whole = math.floor(added)
+    up_RS = uniform_SR.T[:, : at[-1]] < added - whole
+    between_RM = np.add.reduceat(up_RS.view(np.uint8), at[:-1], axis=1, dtype=np.int64)
+    more_RM = np.zeros((len(up_RS), len(at)), dtype=np.int64)
+    np.cumsum(between_RM, axis=1, out=more_RM[:, 1:])
+    before_last = more_RM[:, -1] - up_RS[:, -1]
+    if not (whole * (at[-1] - 1) + before_last < counted - added).all():
+        return None
+    sampled_MR: Floats = ((counted + whole * at + more_RM) * spacing).T
+    return sampled_MR
 
 
 def _step_by_step(fmt: Format, update: float, marks: tuple[int, ...], uniform_SR: Floats) -> Floats:

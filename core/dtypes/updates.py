@@ -189,8 +189,8 @@ def _quantiles(values_SR: Floats, shares: tuple[float, ...]) -> list[Floats]:
 
 @lru_cache(maxsize=2)
 def _uniform(seed: int, runs: int) -> Floats:
-    """A row for each step; fewer steps take the first ones."""
-    return np.random.default_rng(seed).random((MAX_STEPS + 1, runs))
+    """A row for each step; fewer steps take the first ones. A run's numbers lie next to each other."""
+    return np.asfortranarray(np.random.default_rng(seed).random((MAX_STEPS + 1, runs)))
 
 
 def _checked(name: str, update: float, steps: int, runs: int = 1) -> tuple[Format, float, int, int]:
