@@ -9,12 +9,16 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from core import units
 from core.checks import whole_number
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
 from core.flops import MatmulLimits, count_flops, matmul_flops
 from core.words import _
+
+if TYPE_CHECKING:
+    import torch
 
 MAX_DIM = 2**20
 MAX_LAYERS = 8
@@ -161,7 +165,7 @@ def torch_backward_flops(b: int, d: int, k: int, x_requires_grad: bool = False, 
 def _torch_backward_flops(b: int, d: int, k: int, num_layers: int, x_requires_grad: bool) -> int:
     import torch
 
-    weights = [torch.empty(shape, device="meta", requires_grad=True) for shape in [(d, d)] * num_layers + [(d, k)]]
+    weights = _meta_weights(d, k, num_layers)
     x_BD = h = torch.empty(b, d, device="meta", requires_grad=x_requires_grad)
     for weight in weights:
         h = h @ weight
@@ -171,6 +175,14 @@ def _torch_backward_flops(b: int, d: int, k: int, num_layers: int, x_requires_gr
     h_grad_BK = torch.empty(b, k, device="meta")
     wanted = [*weights, *([x_BD] if x_requires_grad else [])]
     return count_flops(torch.autograd.grad, h, wanted, h_grad_BK)
+
+
+@functools.lru_cache(maxsize=64)
+def _meta_weights(d: int, k: int, num_layers: int) -> tuple[torch.Tensor, ...]:
+    import torch
+
+    shapes = [(d, d)] * num_layers + [(d, k)]
+    return tuple(torch.empty(shape, device="meta", requires_grad=True) for shape in shapes)
 
 
 def backward_ratio(d: int, k: int, x_requires_grad: bool = False, num_layers: int = 1) -> Fraction:
