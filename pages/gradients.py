@@ -99,8 +99,8 @@ def backward() -> None:
     as_chosen = layers == 1 and (values == LECTURE or small)
     gradients_view.backward_in_words(forward, ratio, as_chosen=as_chosen)
     with st.container(horizontal=True):
-        with st.container(width=TABLE_WIDTH_PX):
-            gradients_view.matmul_table(gradients.backward_matmuls(b, d, k, x_grad, layers))
+        matmuls = gradients.backward_matmuls(b, d, k, x_grad, layers)
+        gradients_view.matmul_table(matmuls, TABLE_WIDTH_PX)
         gradients_charts.ratios(gradients.ratios_by_depth(d, k, x_grad), {layers: ratio})
     values = values if as_chosen else LECTURE
     code_view.lesson("two_layers", lessons.two_layers, x_requires_grad=x_grad, **values)

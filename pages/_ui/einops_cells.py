@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from typing import NamedTuple
 
 import streamlit as st
 
@@ -39,58 +40,71 @@ def tensors(key: str, done: Explanation, color: str) -> None:
         st.caption(_("{n:,} cells are too many to draw: take smaller sizes to see them.").format(n=number))
         return
     alt_text = _("{call}: each cell of the output with the cells of the input that make it").format(call=done.call)
-    cells.show(key, _grids(done, color), alt_text)
+    cells.show(key, [*_input_grids(done, color), _output_grid(done, color)], alt_text)
+
+
+class _Links(NamedTuple):
+    """Of each output cell its name and the names of the cells that make it; of each input cell those that it makes."""
+
+    owns: list[str]
+    made_of: list[tuple[str, ...]]
+    makes: dict[str, list[str]]
+
+
+@functools.lru_cache(maxsize=32)
+def _links(done: Explanation) -> _Links:
+    found, makes = named_dims.sources(done), dict[str, list[str]]()
+    if _only_moves(done):  # a cell of the output is one of the input, and has its name
+        return _Links([f"x{one.cells[0][0]}" for one in found], [()] * len(found), makes)
+    owns = [f"out{place}" for place in range(len(found))]
+    made_of = [
+        tuple(dict.fromkeys(f"{name}{cell}" for name, cells_ in zip(named_dims.OPERAND_NAMES, one.cells, strict=False)
+                            for cell in cells_))
+        for one in found
+    ]  # fmt: skip
+    for own, sources in zip(owns, made_of, strict=True):
+        for source in sources:
+            makes.setdefault(source, []).append(own)
+    return _Links(owns, made_of, makes)
+
+
+def _only_moves(done: Explanation) -> bool:
+    return done.contraction is None and done.operation in ("rearrange", "repeat")
 
 
 @functools.lru_cache(maxsize=128)
-def _grids(done: Explanation, color: str) -> tuple[Grid, ...]:
-    ran = named_dims.executed(done)
-    found = named_dims.sources(done)
-    names = named_dims.OPERAND_NAMES
-    moved = done.contraction is None and done.operation in ("rearrange", "repeat")
-    makes: dict[str, list[str]] = {}
-    if moved:  # a cell of the output is one of the input, and has its name
-        owns = [f"x{one.cells[0][0]}" for one in found]
-        made_ofs: list[tuple[str, ...]] = [()] * len(found)
-    else:
-        owns = [f"out{place}" for place in range(len(found))]
-        made_ofs = [
-            tuple(dict.fromkeys(f"{name}{cell}" for name, cells_ in zip(names, one.cells, strict=False)
-                                for cell in cells_))
-            for one in found
-        ]  # fmt: skip
-        for own, made_of in zip(owns, made_ofs, strict=True):
-            for source in made_of:
-                makes.setdefault(source, []).append(own)
-    grids = []
-    for index, (name, shape, dims) in enumerate(zip(names, done.shapes, done.inputs, strict=False)):
-        hues = _hues(done, dims, shape, color)
-        values = ran.inputs[index].flatten().tolist()
-        made = [
-            Cell(f"{value:g}", cell, tuple(makes.get(cell, ())), hue, f"{name}{at}")
-            for place, (value, hue, at) in enumerate(zip(values, hues, _indices(shape), strict=True))
-            for cell in (f"{name}{place}",)
-        ]
+def _input_grids(done: Explanation, color: str) -> tuple[Grid, ...]:
+    ran, makes, grids = named_dims.executed(done), _links(done).makes, []
+    for index, (name, shape, dims) in enumerate(zip(named_dims.OPERAND_NAMES, done.shapes, done.inputs, strict=False)):
+        told = zip(ran.inputs[index].flatten().tolist(), _hues(done, dims, shape, color), _indices(shape), strict=True)
+        made = []
+        for place, (value, hue, at) in enumerate(told):
+            cell = f"{name}{place}"
+            made.append(Cell(f"{value:g}", cell, tuple(makes.get(cell, ())), hue, f"{name}{at}"))
         title = f"{name} {shape_text(shape)} · {axes_text(dims)}"
         grids.append(Grid(title, block(made, shape), beside=index > 0))
-    hues = _hues(done, done.output, done.output_shape, color)
-    values = ran.values.flatten().tolist()
-    said = [
-        f"{_('output')}{at} {origin}"
-        for at, origin in zip(_indices(done.output_shape), _origins(done, found), strict=True)
-    ]
+    return tuple(grids)
+
+
+@functools.lru_cache(maxsize=128)
+def _output_grid(done: Explanation, color: str) -> Grid:
+    links, shape = _links(done), done.output_shape
+    values = named_dims.executed(done).values.flatten().tolist()
+    places = zip(_indices(shape), _origins(done, named_dims.sources(done)), strict=True)
+    notes = [f"{_('output')}{at} {origin}" for at, origin in places]
+    hues = _hues(done, done.output, shape, color)
     made = [
         Cell(_short(value), own, made_of, hue, note)
-        for value, own, made_of, hue, note in zip(values, owns, made_ofs, hues, said, strict=True)
+        for value, own, made_of, hue, note in zip(values, links.owns, links.made_of, hues, notes, strict=True)
     ]
-    title = f"{_('output')} {shape_text(done.output_shape)} · {axes_text(done.output)}"
-    return (*grids, Grid(title, block(made, done.output_shape), beside=True))
+    title = f"{_('output')} {shape_text(shape)} · {axes_text(done.output)}"
+    return Grid(title, block(made, shape), beside=True)
 
 
 def _origins(done: Explanation, found: Sequence[named_dims.CellSources]) -> list[str]:
     """Where each cell of the output comes from, in words."""
     indices = [_indices(shape) for shape in done.shapes]
-    if done.contraction is None and done.operation in ("rearrange", "repeat"):
+    if _only_moves(done):
         return [f"= x{indices[0][one.cells[0][0]]}" for one in found]
     if done.contraction is None:
         message = _("= {operation} of {n:,} cells")
@@ -163,13 +177,14 @@ def two_orders(key: str, one: Explanation, other: Explanation, color: str) -> No
     if number > MAX_CELLS:
         st.caption(_("{n:,} cells are too many to draw: take smaller sizes to see them.").format(n=number))
         return
-    first, second = (_grids(done, color) for done in (one, other))
-    hue = {cell.name: cell.hue for row in first[0].rows for cell in row if cell is not None}
+    (taken,) = _input_grids(one, color)
+    hue = {cell.name: cell.hue for row in taken.rows for cell in row if cell is not None}
     followed = [
-        [None if cell is None else cell._replace(hue=hue[cell.name]) for cell in row] for row in second[-1].rows
+        [None if cell is None else cell._replace(hue=hue[cell.name]) for cell in row]
+        for row in _output_grid(other, color).rows
     ]  # a cell keeps the colour that it has in the input
-    outputs = [Grid(one.pattern.text, first[-1].rows), Grid(other.pattern.text, followed, beside=True)]
-    cells.show(key, [first[0], *outputs], _("an input and what two patterns make of it"))
+    outputs = [Grid(one.pattern.text, _output_grid(one, color).rows), Grid(other.pattern.text, followed, beside=True)]
+    cells.show(key, [taken, *outputs], _("an input and what two patterns make of it"))
 
 
 def mean_and_sum(key: str, mean: Explanation, total: Explanation) -> None:
@@ -179,7 +194,8 @@ def mean_and_sum(key: str, mean: Explanation, total: Explanation) -> None:
         st.caption(_("{n:,} cells are too many to draw: take smaller sizes to see them.").format(n=number))
         return
     color = mean.kept[0] if mean.kept else ""
-    taken, *outputs = (*_grids(mean, color), _grids(total, color)[-1])
+    (taken,) = _input_grids(mean, color)
+    outputs = [_output_grid(mean, color), _output_grid(total, color)]
     shown = [replace(one, title=f"{done.operation} · {one.title}")
              for one, done in zip(outputs, (mean, total), strict=True)]  # fmt: skip
     cells.show(key, [taken, *shown], _("an input, its mean and its sum, each cell with those that make it"))

@@ -140,7 +140,7 @@ def backward_in_words(forward: int, ratio: float, *, as_chosen: bool) -> None:
     markup.show(f'<div style="color:var(--ink)">{text}{told}</div>')
 
 
-def matmul_table(matmuls: Sequence[gradients.BackwardMatmul]) -> None:
+def matmul_table(matmuls: Sequence[gradients.BackwardMatmul], width: int) -> None:
     """Every multiplication of backward: shapes, count, whether autograd runs it, and why."""
     rows = [
         (one.formula, f"{_shape(one.shapes[0])} @ {_shape(one.shapes[1])}", f"{one.flops:,}",
@@ -148,7 +148,7 @@ def matmul_table(matmuls: Sequence[gradients.BackwardMatmul]) -> None:
         for one in matmuls
     ]  # fmt: skip
     head = (_("multiplication"), _("shapes"), _("FLOPs"), "", _("why"))
-    tables.show(head, rows, _("the matrix multiplications of the backward pass"), sentences=True)
+    tables.show(head, rows, _("the matrix multiplications of the backward pass"), sentences=True, width=width)
 
 
 def _shape(shape: tuple[int, int]) -> str:

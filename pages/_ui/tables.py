@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import Literal
 
 from pages._ui import markup
 
@@ -19,11 +20,12 @@ def show(
     code: Sequence[int] = (),
     marked: int | None = None,
     dense: bool = False,
+    width: int | Literal["stretch"] = "stretch",
 ) -> None:
     """Show a table.
 
     ``sentences``: the last column holds sentences, which are broken into lines. ``code``: the columns that are code.
-    ``marked``: the row that is the chosen one. ``dense``: less air between the rows.
+    ``marked``: the row that is the chosen one. ``dense``: less air between the rows. ``width`` is in px.
     """
     top = "".join(f"<th>{escape(one)}</th>" for one in head)
     lines = []
@@ -36,7 +38,8 @@ def show(
     kinds = "".join(name for name, on in ((" np-told", sentences), (" np-dense", dense)) if on)
     markup.show(
         f'<div class="np-scroll" role="region" aria-label="{escape(label)}" tabindex="0">'
-        f'<table class="np-why np-wide{kinds}"><tr>{top}</tr>{"".join(lines)}</table></div>'
+        f'<table class="np-why np-wide{kinds}"><tr>{top}</tr>{"".join(lines)}</table></div>',
+        width=width,
     )
 
 
