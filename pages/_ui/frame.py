@@ -131,8 +131,7 @@ def _show(name: str, one: Section, *, alone: bool, headed: bool) -> None:
 def _guarded(one: Section) -> Callable[[], None]:
     """The section, with a clear sentence instead of a traceback when it is refused or fails."""
 
-    @functools.wraps(one.show)
-    def guarded() -> None:
+    def answered() -> None:
         try:
             if one.needs_torch:
                 warm.on_this_thread()
@@ -148,6 +147,10 @@ def _guarded(one: Section) -> Callable[[], None]:
                     kind=type(failure).__name__
                 )
             )
-        markup.finish()
+
+    @functools.wraps(one.show)
+    def guarded() -> None:
+        with markup.drawn_together():
+            answered()
 
     return guarded

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import streamlit as st
@@ -27,10 +29,15 @@ def with_the_next(html: str) -> None:
     _waiting.html = getattr(_waiting, "html", "") + html
 
 
-def finish() -> None:
-    """At the end of what is drawn together: show what has waited for a next element and found none."""
-    if html := _taken():
-        st.html(_Markup(html))
+@contextlib.contextmanager
+def drawn_together() -> Iterator[None]:
+    """At the end what has waited for a next element and found none is shown; of a run that is broken off, nothing."""
+    try:
+        yield
+        if html := _taken():
+            st.html(_Markup(html))
+    finally:
+        _taken()  # the thread may go on with the next run
 
 
 def _taken() -> str:

@@ -179,8 +179,8 @@ def live(seen: Seen, others: Sequence[Seen]) -> None:
             st.rerun()
         done = now.info.num_records / now.info.config.num_steps
         st.progress(min(1.0, done), _progress(now))
-        curve(now, others)
-        markup.finish()
+        with markup.drawn_together():
+            curve(now, others)
 
     following()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pages._ui import markup
+from pages._ui import frame, markup
 from tests.pages.helpers import open_page
 
 WORDS = '<p class="np-spoken">'
@@ -32,15 +32,37 @@ def test_a_charts_words_are_in_the_next_element_or_in_one_of_their_own(section, 
         assert with_words[0].count("<") == 4, "nothing but the words"
 
 
-def test_what_waits_is_shown_once(monkeypatch):
-    shown = []
-    monkeypatch.setattr(markup.st, "html", lambda html, **_layout: shown.append(str(html)))
-    markup.finish()
-    markup.with_the_next("<p>one</p>")
-    markup.with_the_next("<p>two</p>")
-    markup.show("<table></table>")
-    markup.show("<p>three</p>")
-    markup.with_the_next("<p>four</p>")
-    markup.finish()
-    markup.finish()
-    assert shown == ["<p>one</p><p>two</p><table></table>", "<p>three</p>", "<p>four</p>"]
+@pytest.fixture
+def shown(monkeypatch):
+    kept = []
+    monkeypatch.setattr(markup.st, "html", lambda html, **_layout: kept.append(str(html)))
+    return kept
+
+
+def test_what_waits_is_shown_once(shown):
+    with markup.drawn_together():
+        markup.with_the_next("<p>one</p>")
+        markup.with_the_next("<p>two</p>")
+        markup.show("<table></table>")
+        markup.show("<p>three</p>")
+        markup.with_the_next("<p>four</p>")
+        assert shown == ["<p>one</p><p>two</p><table></table>", "<p>three</p>"]
+    assert shown[2:] == ["<p>four</p>"]
+    with markup.drawn_together():
+        markup.show("<p>five</p>")
+    assert shown[3:] == ["<p>five</p>"]
+
+
+def test_what_waits_in_a_run_that_is_broken_off_is_not_shown_in_the_next(shown):
+    class BrokenOff(BaseException):
+        """As Streamlit's, where a new value comes while the old one is still drawn."""
+
+    def section():
+        markup.with_the_next("<p>old</p>")
+        raise BrokenOff
+
+    with pytest.raises(BrokenOff):
+        frame._guarded(frame.Section("name", "Question?", "Label", section))()
+    with markup.drawn_together():
+        markup.show("<p>new</p>")
+    assert shown == ["<p>new</p>"]
