@@ -83,6 +83,11 @@ def accumulation() -> None:
 def backward() -> None:
     b, d, k, layers, x_grad = gradients_view.network()
     comparison = gradients.compare_backward_flops(b, d, k, x_grad, layers)
+    forward = gradients.forward_flops(b, d, k, layers)
+    ratio = comparison.measurement.value / forward
+    values = {"b": b, "d": d, "k": k}
+    small = 3 * forward <= LESSON_LIMIT_FLOPS and gradients.network_bytes(b, d, k, x_grad) <= LESSON_LIMIT_BYTES
+    as_chosen = layers == 1 and (values == LECTURE or small)
     if not cards.predict_measure_explain(
         "backward_flops",
         comparison.prediction,
@@ -90,14 +95,9 @@ def backward() -> None:
         script=scripts.backward_flops(b, d, k, x_grad, layers),
         labels=gradients_view.LABELS_COUNT,
         draw=False,
+        below=gradients_view.backward_in_words(forward, ratio, as_chosen=as_chosen),
     ):
         return
-    forward = gradients.forward_flops(b, d, k, layers)
-    ratio = comparison.measurement.value / forward
-    values = {"b": b, "d": d, "k": k}
-    small = 3 * forward <= LESSON_LIMIT_FLOPS and gradients.network_bytes(b, d, k, x_grad) <= LESSON_LIMIT_BYTES
-    as_chosen = layers == 1 and (values == LECTURE or small)
-    gradients_view.backward_in_words(forward, ratio, as_chosen=as_chosen)
     with st.container(horizontal=True):
         matmuls = gradients.backward_matmuls(b, d, k, x_grad, layers)
         gradients_view.matmul_table(matmuls, TABLE_WIDTH_PX)

@@ -1,5 +1,7 @@
 """The start page: the lecture's two estimates, and how such estimates fit what was published (CS336 lecture 2, §2)."""
 
+from html import escape
+
 import streamlit as st
 
 from core import flops, hardware, napkin, units
@@ -84,12 +86,18 @@ def published_runs() -> None:
     comparison = napkin.compare_gpu_hours(run, mfu)
     script = scripts.gpu_hours(run.model, mfu)
     labels = cards.Labels(measured=_("Reported GPU-hours"), ratio=_("Reported over predicted"))
+    message = escape(_("These hours imply an MFU of {implied}; reported: {reported}."))
+    words = message.format(implied=f"<b>{run.implied_mfu:.1%}</b>", reported=escape(run.reported or _("none")))
     if not cards.predict_measure_explain(
-        "gpu_hours", comparison.prediction, comparison, script=script, labels=labels, draw=False
+        "gpu_hours",
+        comparison.prediction,
+        comparison,
+        script=script,
+        labels=labels,
+        draw=False,
+        below=cards.in_words(words),
     ):
         return
-    message = _("These hours imply an MFU of **{implied:.1%}**; reported: {reported}.")
-    st.markdown(message.format(implied=run.implied_mfu, reported=run.reported or _("none")))
     napkin_charts.gpu_hours(list(runs.values()), mfu, run)
     rows = st.expander(_("All rows, with their sources and doubts"), key="np_all_runs", on_change="rerun")
     if rows.open:

@@ -42,12 +42,13 @@ def predict_measure_explain(
     labels: Labels | None = None,
     waiting: str = "",
     draw: bool = True,
+    below: str = "",
 ) -> bool:
     """Show a prediction, and what was measured where there is something.
 
     ``key`` names the card on its page; ``script`` is offered under *Copy as Python*. With *Predict first* on, the
     answers stay hidden until the student has guessed or pressed *Show*: then this returns False, and the section
-    shows nothing more that would give them away.
+    shows nothing more that would give them away. ``below`` is HTML that follows the answers in the same element.
     """
     labels = labels or Labels()
     guessing = inputs.predict_first()
@@ -66,10 +67,15 @@ def predict_measure_explain(
     words = _difference_in_words(key, comparison) if comparison is not None else ""
     links = f'<div class="np-links">{words}{_script_link(key, script)}</div>'
     # One element: each one more costs the server and the browser as much as all that is in it.
-    markup.show(f'<div class="np-card">{"".join(boxes)}</div>{lines}{verdict}{links}')
+    markup.show(f'<div class="np-card">{"".join(boxes)}</div>{lines}{verdict}{links}{below}')
     if comparison is not None and draw:
         _draw_difference(comparison)
     return True
+
+
+def in_words(html: str) -> str:
+    """A sentence below a card: HTML, in which what is not ours must be escaped."""
+    return f'<div class="np-below">{html}</div>'
 
 
 def predictions(claims: Sequence[Prediction]) -> None:

@@ -13,7 +13,7 @@ from core import gradients, jobs, units
 from core.gradients.compare import vector
 from core.gradients.semantics import MAX_BACKWARDS
 from core.words import _
-from pages._ui import cards, inputs, jobs_view, machine, markup, tables
+from pages._ui import cards, inputs, jobs_view, machine, tables
 from pages._ui.scripts import gradients as scripts
 
 Vector = tuple[float, ...]
@@ -131,13 +131,13 @@ def network() -> tuple[int, int, int, int, bool]:
     return sizes[0], sizes[1], sizes[2], sizes[3], wanted
 
 
-def backward_in_words(forward: int, ratio: float, *, as_chosen: bool) -> None:
+def backward_in_words(forward: int, ratio: float, *, as_chosen: bool) -> str:
     """Backward beside forward, and whether the code below runs with the chosen sizes."""
     message = escape(_("Forward is {forward} FLOPs, so what autograd runs is {ratio} forward."))
     text = message.format(forward=f"<b>{forward:,}</b>", ratio=f"<b>{ratio:.4g}×</b>")
     note = _("The code below has one hidden layer and runs while you type: here with the lecture's sizes.")
     told = "" if as_chosen else f' <span class="np-quiet">{escape(note)}</span>'
-    markup.show(f'<div style="color:var(--ink)">{text}{told}</div>')
+    return cards.in_words(text + told)
 
 
 def matmul_table(matmuls: Sequence[gradients.BackwardMatmul], width: int) -> None:
