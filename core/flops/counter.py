@@ -13,11 +13,11 @@ from __future__ import annotations
 import functools
 import math
 import re
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from core.flops.modes import counting_mode, module_tracker, operator_log
 from core.words import _
 
 if TYPE_CHECKING:
@@ -26,14 +26,6 @@ if TYPE_CHECKING:
 _Shape = tuple[int, ...]
 _Formula = Callable[..., int]
 
-# Filling, copying and taking views: nothing is added or multiplied.
-_NO_ARITHMETIC = {
-    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "zeros", "zeros_like", "new_zeros",
-    "ones", "ones_like", "new_ones", "full", "full_like", "new_full", "fill", "fill_", "zero_", "arange",
-    "scalar_tensor", "clone", "copy", "copy_", "_to_copy", "lift_fresh", "lift_fresh_copy", "_unsafe_view",
-    "_reshape_copy", "resize_", "set_", "squeeze_", "unsqueeze_", "t_", "transpose_", "detach_", "_local_scalar_dense",
-    "device", "_linalg_check_errors", "cat", "stack",
-}  # fmt: skip
 # Kernels whose inside is matrix multiplies or sums of products, without a formula here: where one of them ran, the
 # total is too low by more than elementwise work.
 _HIDDEN_PRODUCTS = (
@@ -103,7 +95,7 @@ def count_flops(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     524288
     """
     counter = _counter()
-    with _mode()(counter):
+    with counting_mode()(counter):
         function(*args, **kwargs)
     return int(counter.get_total_flops())
 
@@ -124,7 +116,7 @@ def count_flops_detail(function: Callable[..., Any], *args: Any, **kwargs: Any) 
     """
     recomputed: list[int] = []
     counter = _counter(recomputed)
-    with _operator_log()(counter.flop_registry) as log, counter:
+    with operator_log()(counter.flop_registry) as log, counter:
         function(*args, **kwargs)
     counts = counter.get_flop_counts()
     by_operator = {operator.__name__: int(flops) for operator, flops in counts.get("Global", {}).items()}
@@ -142,7 +134,7 @@ def _counter(recomputed: list[int] | None = None) -> FlopCounterMode:
         counter.mod_tracker.parents = {"Global"}  # only the total is asked for: modules are not followed
     else:
         counter.flop_registry = _noting(recomputed)
-        counter.mod_tracker = _module_tracker()()
+        counter.mod_tracker = module_tracker()()
     return counter
 
 
@@ -159,37 +151,6 @@ def _noting(recomputed: list[int] | None) -> dict[Any, _Formula]:
     noting = {operator: _without_recomputation(one, recomputed) for operator, one in fused_backwards.items()}
     formulas: dict[Any, _Formula] = FlopCounterMode(custom_mapping={**lacking, **noting}).flop_registry
     return formulas
-
-
-@functools.cache
-def _mode() -> type[Any]:
-    """torch's counting mode, which asks of an operator only once whether it is made of others.
-
-    Asking took half the time of counting a small function. Operators that torch handles in another way go to torch.
-    """
-    from torch._ops import OpOverload
-    from torch.utils.flop_counter import _FlopCounterMode
-
-    whole: set[OpOverload] = set()
-
-    class CountingMode(_FlopCounterMode):  # type: ignore[no-untyped-call]
-        @classmethod
-        def _should_skip_dynamo(cls) -> bool:
-            return False  # nothing is compiled here; else each operator goes through a wrapper that says so
-
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-        ) -> Any:
-            kwargs = kwargs or {}
-            if func in whole:
-                return self.counter._count_flops(func._overloadpacket, func(*args, **kwargs), args, kwargs)  # type: ignore[no-untyped-call]
-            result = super().__torch_dispatch__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
-            is_operator = isinstance(func, OpOverload) and func.namespace == "aten"
-            if result is not NotImplemented and is_operator and not func._can_decompose():
-                whole.add(func)
-            return result
-
-    return CountingMode
 
 
 @functools.cache
@@ -310,47 +271,3 @@ _FORMULAS: dict[str, _Formula] = {
     "_transformer_encoder_layer_fwd": _encoder_layer,
     "convolution_backward": _convolution_backward,
 }
-
-
-@functools.cache
-def _operator_log() -> type[Any]:
-    """A dispatch mode that notes every operator that runs without a formula; made here, so that torch loads late."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call]
-        def __init__(self, counted: dict[Any, Any]) -> None:
-            super().__init__()  # type: ignore[no-untyped-call]
-            self.counted = counted
-            self.uncounted: set[str] = set()
-
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-        ) -> Any:
-            packet = getattr(func, "overloadpacket", func)
-            name = packet.__name__
-            if packet not in self.counted and not getattr(func, "is_view", False) and name not in _NO_ARITHMETIC:
-                self.uncounted.add(name)
-            return func(*args, **(kwargs or {}))
-
-    return OperatorLog
-
-
-@functools.cache
-def _module_tracker() -> type[Any]:
-    """torch's ModuleTracker for this thread alone: its hooks are global, and other sessions run modules too."""
-    from torch.utils.module_tracker import ModuleTracker
-
-    class ThreadModuleTracker(ModuleTracker):
-        def __init__(self) -> None:
-            super().__init__()
-            self.thread = threading.get_ident()
-
-        def _fw_pre_hook(self, mod: Any, input: Any) -> None:  # noqa: A002  # torch's names
-            if threading.get_ident() == self.thread:
-                super()._fw_pre_hook(mod, input)
-
-        def _fw_post_hook(self, mod: Any, input: Any, output: Any) -> None:  # noqa: A002
-            if threading.get_ident() == self.thread:
-                super()._fw_post_hook(mod, input, output)
-
-    return ThreadModuleTracker
