@@ -5,7 +5,7 @@ import streamlit as st
 from core import gradients, units
 from core.lessons import gradients as lessons
 from core.words import _
-from pages._ui import cards, code_view, frame, gradients_view, inputs
+from pages._ui import cards, code_view, frame, gradients_view, inputs, markup
 from pages._ui.charts import gradients as gradients_charts
 from pages._ui.scripts import gradients as scripts
 
@@ -56,7 +56,7 @@ def check() -> None:
         "Solid: the largest error over the weights, against autograd in fp64. Dashed: predicted truncation + rounding. "
         "Flat on the left: w + h rounds to w. Autograd in fp32 is off by {error}."
     )
-    st.caption(message.format(error=units.significant(done.autograd_fp32_error)))
+    markup.caption(message.format(error=units.significant(done.autograd_fp32_error)))
 
 
 @frame.section(_("What happens without zero_grad?"), _("Accumulation"), needs_torch=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from html import escape
 from typing import Any
 
 import streamlit as st
@@ -22,6 +23,11 @@ class _Markup(str):
 def show(html: str, **layout: Any) -> None:
     """Show HTML; Streamlit takes out what could run."""
     st.html(_Markup(_taken() + html), **layout)
+
+
+def caption(text: str) -> None:
+    """Small print, in the looks of Streamlit's; what waits for a next element goes with it."""
+    show(f'<p class="np-caption">{escape(text)}</p>')
 
 
 def with_the_next(html: str) -> None:
