@@ -291,3 +291,12 @@ def test_the_whole_page_shares_its_controls():
     assert same == {"2.5"}
     choose(app, "grad_b", 32)
     assert {one.value for one in app.text_input if one.key and "_grad_b_" in one.key} == {"32"}
+
+
+def test_the_sentence_below_a_card_waits_for_the_guess():
+    below = '<div class="np-below">Forward is <b>167,772,160</b> FLOPs'
+    assert below in " ".join(one.proto.body for one in open_page("gradients", gradients_section="Backward").get("html"))
+    app = open_page("gradients", gradients_section="Backward", predict_first="true")
+    assert below not in " ".join(one.proto.body for one in app.get("html"))
+    press(app, "np_guess_backward_flops_show")
+    assert below in " ".join(one.proto.body for one in app.get("html"))

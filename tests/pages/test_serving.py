@@ -271,6 +271,21 @@ def test_a_script_that_goes_on_is_handed_over_soon_and_wakes_the_loop_once(hande
     assert len(woken) == 1
 
 
+def test_a_script_that_goes_on_for_long_is_handed_over_again_and_again(handed_over):
+    async def run():
+        session = Told()
+        for number in range(3):
+            thread = threading.Thread(target=session._on_scriptrunner_event, args=(None, MESSAGE, number))
+            thread.start()
+            thread.join()
+            async with asyncio.timeout(30):
+                while len(session.told) <= number:
+                    await asyncio.sleep(0)
+        return session.told
+
+    assert asyncio.run(run()) == [MESSAGE.value, 1, 2]  # no message: its event
+
+
 def test_a_message_that_fails_holds_no_other_up(handed_over):
     session, seen = in_a_thread((MESSAGE, "one"), (MESSAGE, "broken"), (MESSAGE, "two"), (STOPPED, None))
     assert session.told == ["one", "two", STOPPED.value]
