@@ -11,8 +11,11 @@ from urllib.parse import parse_qsl, urlencode
 import websockets
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.WidgetStates_pb2 import WidgetState
 
 REPLY_SECONDS = 90.0
+MOST_OPTIONS = 6
+CHANGED = ("number_input", "text_input", "selectbox", "button_group", "checkbox", "slider", "button")
 WORDS = ("html", "markdown", "code", "arrow_vega_lite_chart", "bidi_component")  # measured with as many bytes
 CONTROLS = (
     "number_input",
@@ -38,34 +41,70 @@ class _Clocked(websockets.ClientConnection):
 
 
 @dataclass
-class Text:
-    """A line of text on the page, in the fragment that a change of it reruns (empty: the whole page)."""
+class Control:
+    """A control on the page, in the fragment that a change of it reruns (empty: the whole page)."""
 
-    proto: Any
-    fragment: str
-
-    def value(self, step: int) -> str:
-        """Another text for every step that means the same, as far as it may be as long: with spaces behind it."""
-        room = self.proto.max_chars - len(self.proto.default) if self.proto.max_chars else step
-        return str(self.proto.default) + " " * (step % (room + 1))
-
-
-@dataclass
-class Number:
-    """A number input on the page, in the fragment that a change of it reruns (empty: the whole page)."""
-
+    kind: str
     proto: Any
     fragment: str
 
     @property
-    def is_whole(self) -> bool:
-        return bool(self.proto.data_type == self.proto.INT)
+    def is_typed(self) -> bool:
+        """Whether it takes ever new values; the others go round a few."""
+        return self.kind in ("number_input", "text_input")
 
-    def value(self, step: int) -> float:
-        """Another value for every step from 1 on, near the default and within the bounds."""
-        size = 1.0 if self.is_whole else max(abs(self.proto.default), 1.0) / 1e4
-        value: float = self.proto.default + size * step
-        return value if value <= self.proto.max or not self.proto.has_max else float(self.proto.default - size * step)
+    def value(self, step: int) -> Any:
+        """Another value for every step from 1 on, as far as there are more; of many options the first few."""
+        proto = self.proto
+        if self.kind == "number_input":
+            size = 1.0 if proto.data_type == proto.INT else max(abs(proto.default), 1.0) / 1e4
+            value = proto.default + size * step
+            return value if value <= proto.max or not proto.has_max else proto.default - size * step
+        if self.kind == "text_input":  # the same with spaces behind it, as far as it may be as long
+            room = proto.max_chars - len(proto.default) if proto.max_chars else step
+            return proto.default + " " * (step % (room + 1))
+        if self.kind == "slider":
+            return proto.min + (proto.default[0] - proto.min + proto.step * step) % (proto.max - proto.min + proto.step)
+        if self.kind == "checkbox":
+            return proto.default ^ bool(step % 2)
+        if self.kind == "button":
+            return True
+        options = [getattr(option, "content", option) for option in proto.options]
+        return options[step % min(len(options), MOST_OPTIONS)]
+
+    @property
+    def shown(self) -> Any:
+        """The value that it comes with: the default, or the one that the page has set."""
+        proto, is_set = self.proto, self.proto.set_value
+        if self.kind == "slider":
+            return (proto.value if is_set else proto.default)[0]
+        if self.kind == "selectbox":
+            return proto.raw_value if is_set else proto.options[proto.default] if proto.options else ""
+        if self.kind == "button_group":
+            return [*proto.raw_values] if is_set else [proto.options[place].content for place in proto.default]
+        return proto.value if is_set else proto.default
+
+    def give(self, value: Any, state: WidgetState) -> str:
+        """Say the value as a browser does; the text that it has in the address."""
+        state.id = self.proto.id
+        if self.kind in ("text_input", "selectbox"):
+            state.string_value = value
+        elif self.kind == "button_group":
+            state.string_array_value.data.extend([value] if isinstance(value, str) else value)
+        elif self.kind == "button":
+            state.trigger_value = value
+        elif self.kind == "checkbox":
+            state.bool_value = value
+            return str(value).lower()
+        elif self.kind == "slider":
+            state.double_array_value.data.append(value)
+        elif self.proto.data_type == self.proto.INT:
+            state.int_value = int(value)
+        else:
+            state.double_value = value
+        if isinstance(value, (str, list)):
+            return "".join(value)
+        return f"{value:g}" if value % 1 else str(int(value))
 
 
 @dataclass
@@ -75,14 +114,13 @@ class Session:
     server: str
     page: str = ""
     query: str = ""
-    numbers: dict[str, Number | Text] = field(default_factory=dict)
-    texts: dict[str, Number | Text] = field(default_factory=dict)
-    buttons: dict[str, tuple[str, str]] = field(default_factory=dict)  # label to id and fragment
+    controls: dict[str, Control] = field(default_factory=dict)
+    states: dict[str, WidgetState] = field(default_factory=dict)  # what all controls are at, by id
     sections: list[str] = field(default_factory=list)  # labels of the control that chooses the page's section
     sections_key: str = ""
     pages: list[str] = field(default_factory=list)  # what the navigation offers, the start page as ""
     is_waiting: bool = False  # a fragment that reruns by itself is on the page: a job is running
-    controls: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)  # kinds by place, for each fragment
+    placed: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)  # controls' kinds, for each fragment
     elements: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)  # the rest: kind and bytes
     errors: int = 0
 
@@ -104,29 +142,24 @@ class Session:
     async def close(self) -> None:
         await self.socket.close()
 
-    async def change(self, number: Number | Text, value: float | str) -> float:
+    def of_kind(self, *kinds: str) -> list[Control]:
+        """The controls of these kinds."""
+        return [control for control in self.controls.values() if control.kind in kinds]
+
+    async def change(self, control: Control, value: Any) -> float:
         """Give a control a value; milliseconds until the server has finished the rerun."""
         message = BackMsg()
-        state = message.rerun_script.widget_states.widgets.add()
-        state.id = number.proto.id
-        if isinstance(number, Text) or isinstance(value, str):
-            state.string_value = str(value)
-        elif number.is_whole:
-            state.int_value = int(value)
-        else:
-            state.double_value = float(value)
-        message.rerun_script.fragment_id = number.fragment
-        if key := number.proto.query_param_key:  # a browser writes a bound value into the address by itself
-            text = value if isinstance(value, str) else f"{value:g}" if value % 1 else int(value)
+        state = WidgetState()
+        text = control.give(value, state)
+        if control.kind != "button":
+            self.states[control.proto.id] = state
+        message.rerun_script.widget_states.widgets.extend(self.states.values())  # all of them, as browsers do
+        if control.kind == "button":
+            message.rerun_script.widget_states.widgets.append(state)
+        message.rerun_script.fragment_id = control.fragment
+        # A browser writes a bound value into the address by itself.
+        if key := getattr(control.proto, "query_param_key", ""):
             self.query = urlencode({**dict(parse_qsl(self.query)), key: text})
-        return await self._run(message)
-
-    async def press(self, label: str) -> float:
-        """Press a button; milliseconds until the server has finished the rerun."""
-        message = BackMsg()
-        state = message.rerun_script.widget_states.widgets.add()
-        state.id, message.rerun_script.fragment_id = self.buttons[label]
-        state.trigger_value = True
         return await self._run(message)
 
     async def _run(self, message: BackMsg) -> float:
@@ -156,26 +189,31 @@ class Session:
             self.is_waiting = True
         elif kind == "delta" and forward.delta.WhichOneof("type") == "add_block":
             is_popover = forward.delta.add_block.WhichOneof("type") == "popover"
-            self._keep(self.controls if is_popover else self.elements, "popover" if is_popover else "block", forward)
+            self._keep(self.placed if is_popover else self.elements, "popover" if is_popover else "block", forward)
         elif kind == "delta" and forward.delta.WhichOneof("type") == "new_element":
             element, fragment = forward.delta.new_element, forward.delta.fragment_id
             name = element.WhichOneof("type")
             if name in CONTROLS:
-                self._keep(self.controls, name, forward)
+                self._keep(self.placed, name, forward)
             elif name in WORDS:
                 self._keep(self.elements, f"{name}-{element.ByteSize()}", forward)
             self.errors += name == "exception"
-            if name == "number_input" and not element.number_input.disabled:
-                self.numbers[element.number_input.id] = Number(element.number_input, fragment)
-            elif (
-                name == "text_input" and fragment and element.text_input.query_param_key and element.text_input.default
-            ):
-                self.texts[element.text_input.id] = Text(element.text_input, fragment)
-            elif name == "button" and not element.button.disabled:
-                self.buttons[element.button.label] = (element.button.id, fragment)
-            elif name == "button_group" and element.button_group.query_param_key.endswith("_section"):
-                self.sections = [option.content for option in element.button_group.options]
-                self.sections_key = element.button_group.query_param_key
+            if name in CHANGED:
+                self._meet(Control(name, getattr(element, name), fragment))
+
+    def _meet(self, control: Control) -> None:
+        """Take a control's value from the page, and keep it if changes of it are measured."""
+        kind, proto = control.kind, control.proto
+        if kind != "button" and (proto.id not in self.states or proto.set_value):
+            self.states[proto.id] = state = WidgetState()
+            control.give(control.shown, state)
+        if kind == "button_group" and proto.query_param_key.endswith("_section"):
+            self.sections = [option.content for option in proto.options]
+            self.sections_key = proto.query_param_key
+        elif kind == "text_input" and not (control.fragment and proto.query_param_key and proto.default):
+            return  # it only keeps what was measured
+        elif not proto.disabled and not (kind == "button" and proto.type == "primary"):  # those start jobs
+            self.controls[proto.id] = control
 
     def _keep(self, where: dict[str, dict[tuple[int, ...], str]], kind: str, forward: ForwardMsg) -> None:
         place = tuple(forward.metadata.delta_path)
@@ -183,7 +221,7 @@ class Session:
 
     def kinds(self, fragment: str, *, everything: bool = False) -> list[str]:
         """The kinds of the controls (or of everything) in a fragment, in the order that they are in on the page."""
-        placed = dict(self.controls.get(fragment, {}))
+        placed = dict(self.placed.get(fragment, {}))
         if everything:
             placed |= self.elements.get(fragment, {})
         return [placed[place] for place in sorted(placed)]

@@ -20,7 +20,6 @@ from typing import Any
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from benchmarks._server import NAPKIN, SAME_CONTROLS, Row, serve, wait_until_quiet
-from benchmarks._session import Number
 from benchmarks.bench_rerun import find_sections
 from tests.browser import chromium
 
@@ -84,8 +83,8 @@ def measure(browser: BrowserContext, twin_url: str, napkin_url: str) -> list[Row
     ratios: dict[str, list[float]] = {"first": [], "still": []}
     kept = drawn = 0
     for name, session in sections.items():
-        number = next((one for one in session.numbers.values() if one.fragment), None)
-        if not isinstance(number, Number):
+        number = next((one for one in session.of_kind("number_input") if one.fragment), None)
+        if number is None:
             continue
         kinds = session.kinds(number.fragment)
         tabs = {

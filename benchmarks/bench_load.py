@@ -53,7 +53,7 @@ class Class:
             if time.perf_counter() > start + SECONDS:
                 return  # the server is behind, and the time is over
             step += 1
-            number = choose.choice(list(session.numbers.values()))
+            number = choose.choice(session.of_kind("number_input"))
             try:
                 await session.change(number, number.value(SESSIONS * step + seed))
             except Exception as failure:  # a session that breaks off is a result

@@ -1,19 +1,19 @@
 """What a change of a control costs the server, section by section: ``python -m benchmarks rerun``.
 
 Sessions speak the websocket protocol that browsers speak; the clock runs from sending the changed value to the
-server's "script finished", so the browser's own drawing is left out. Each section of each page that has a number or a
-text input is opened in a session of its own, by its link; the first number, or else the first text, is changed to a
-value that it has not had ("new"), then back to ones it has had ("again": charts come from the cache). Beside it, turn
-by turn, the same is done to two apps, and nothing else is open:
+server's "script finished", so the browser's own drawing is left out. Each control of each section of each page is
+changed in a session of its own, opened by the section's link: a number or a text to values that it has not had ("new"),
+then back to ones it has had ("again": charts come from the cache); a choice, a switch or a slider goes round a few
+("again"); before a button is pressed ("again") the next one is, which is not counted. Beside it, turn by turn, the same
+is done to a control of the same kind in
 
-- *its controls alone*: of the same kinds and bound alike, in a fragment and nothing else. A section should cost at most
-  1.5 times that.
-- *its elements, nothing computed*: as many texts, charts, grids and containers too, of as many bytes. That is what
-  Streamlit asks for whatever is shown; what a section takes beyond it is its own work.
+- *its controls alone*: controls of the same kinds and bound alike, in a fragment and nothing else. A change should cost
+  at most 1.5 times that.
+- *its elements, nothing computed*, for the first control of a section: as many texts, charts, grids and containers too,
+  of as many bytes. That is what Streamlit asks for whatever is shown; what a section takes beyond it is its own work.
 
-Both run as Streamlit comes, ours with what ``pages/_ui/serving.py`` changes. A ratio is the median of the rounds'.
-
-Whole pages rerun more than a fragment, so they have no target.
+Nothing else is open. Both run as Streamlit comes, ours with what ``pages/_ui/serving.py`` changes. A ratio is the
+median of the rounds'. Left out are buttons that start jobs, cells that are clicked, and what reruns a whole page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import time
 from operator import truediv
 
 from benchmarks._server import NAPKIN, SAME_CONTROLS, Row, serve, wait_until_quiet
-from benchmarks._session import Number, Session, Text
+from benchmarks._session import Session
 
 ROUNDS = 25
 WARMUPS = 5
@@ -59,24 +59,34 @@ async def find_sections(url: str) -> dict[str, Session]:
     return found
 
 
-async def reruns(*beside: Session) -> tuple[Number | Text, list[tuple[list[float], list[float]]]]:
-    """Milliseconds of reruns side by side: the control of the first, and for each all of "new" and of "again"."""
+async def reruns(which: str, *beside: Session) -> list[tuple[list[float], list[float]]]:
+    """Milliseconds of reruns side by side: for each session all of "new" and all of "again".
+
+    ``which`` is the control's id in the first session; the others change their first one of its kind.
+    """
     times: list[tuple[list[float], list[float]]] = []
-    numbers = []
+    pairs = []
     for session in beside:
         await session.open()
-        numbers.append(next(iter((session.numbers or session.texts).values())))
+        first = beside[0].controls[which]
+        control = session.controls.get(which) or session.of_kind(first.kind)[0]
+        others = [one for one in session.of_kind(control.kind) if one.fragment == control.fragment]
+        pairs.append((control, others[(others.index(control) + 1) % len(others)]))
         times.append(([], []))
-        for step in range(1, WARMUPS + 1):  # not counted: first use imports and builds what later ones share
-            await session.change(numbers[-1], numbers[-1].value(step))
-    for again in (False, True):
-        for step in range(ROUNDS):
-            for session, number, kept in zip(beside, numbers, times, strict=True):
-                value = number.value(1 + step % WARMUPS if again else 1 + step + WARMUPS)
-                kept[again].append(await session.change(number, value))
+    steps: list[tuple[bool | None, int]]
+    steps = [(None, step) for step in range(1, WARMUPS + 1)]  # not counted: first use builds what later ones share
+    steps += [(False, WARMUPS + step) for step in range(1, ROUNDS + 1) if first.is_typed]
+    steps += [(True, 1 + step % WARMUPS) for step in range(ROUNDS)]
+    for again, step in steps:
+        for session, (control, other), kept in zip(beside, pairs, times, strict=True):
+            if control.kind == "button":
+                await session.change(other, True)
+            taken = await session.change(control, control.value(step))
+            if again is not None:
+                kept[again].append(taken)
     for session in beside:
         await session.close()
-    return numbers[0], times
+    return times
 
 
 def twin(url: str, kinds: list[str]) -> Session:
@@ -90,26 +100,32 @@ async def measure(twin_url: str, napkin_url: str) -> list[Row]:
     ratios: dict[str, list[float]] = {ALONE: [], ELEMENTS: []}
     errors = 0
     for name, section in {"empty app": Session(twin_url), **await find_sections(napkin_url)}.items():
-        controls = list((section.numbers or section.texts).values())
-        fragment = controls[0].fragment if controls else ""
-        counted = {ALONE: section.kinds(fragment), ELEMENTS: section.kinds(fragment, everything=True)}
-        beside = {what: twin(twin_url, kinds) for what, kinds in counted.items()} if fragment else {}
-        if not controls and name != "empty app":
-            continue
-        number, (own, *others) = await reruns(section, *beside.values())
-        errors += section.errors
-        for which, value in enumerate(("new value", "value again")):
-            rows.append((f"{name}: {number.proto.label}, {value}", statistics.median(own[which]), "ms", None))
-            for what, other in zip(beside, others, strict=True):
-                # Round by round, as a shared machine is now quicker and now slower.
-                ratios[what].append(statistics.median(map(truediv, own[which], other[which])))
-                milliseconds = statistics.median(other[which])
-                label = f"{what.format(count=len(counted[what]))}, {value} ({milliseconds:.1f} ms): over it"
-                rows.append((label, ratios[what][-1], "×", TARGET if what == ALONE else None))
+        if name == "empty app":
+            await section.open()
+            await section.close()
+        controls = [one for one in section.controls.values() if one.fragment]
+        for place, control in enumerate(controls):
+            counted = {ALONE: section.kinds(control.fragment)}
+            if not place:
+                counted[ELEMENTS] = section.kinds(control.fragment, everything=True)
+            beside = {what: twin(twin_url, kinds) for what, kinds in counted.items() if name != "empty app"}
+            one = Session(section.server, section.page, section.query)
+            own, *others = await reruns(control.proto.id, one, *beside.values())
+            errors += one.errors
+            for which, value in enumerate(("new value", "value again")):
+                if not own[which]:
+                    continue
+                rows.append((f"{name}: {control.proto.label}, {value}", statistics.median(own[which]), "ms", None))
+                for what, other in zip(beside, others, strict=True):
+                    # Round by round, as a shared machine is now quicker and now slower.
+                    ratios[what].append(statistics.median(map(truediv, own[which], other[which])))
+                    milliseconds = statistics.median(other[which])
+                    label = f"{what.format(count=len(counted[what]))}, {value} ({milliseconds:.1f} ms): over it"
+                    rows.append((label, ratios[what][-1], "×", TARGET if what == ALONE else None))
     for what, found in ratios.items():
-        rows.append((f"all sections, both values: over {what.format(count='n')}, median", statistics.median(found), "×",
+        rows.append((f"all controls, both values: over {what.format(count='n')}, median", statistics.median(found), "×",
                      TARGET))  # fmt: skip
-        rows.append((f"sections and values within {TARGET} × of it", sum(one <= TARGET for one in found), "", None))
+        rows.append((f"controls and values within {TARGET} × of it", sum(one <= TARGET for one in found), "", None))
         rows.append(("of", len(found), "", None))
     rows.append(("errors on the pages", float(errors), "", 0.0))
     return rows
