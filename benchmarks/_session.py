@@ -114,6 +114,7 @@ class Session:
     server: str
     page: str = ""
     query: str = ""
+    page_hash: str = ""
     controls: dict[str, Control] = field(default_factory=dict)
     states: dict[str, WidgetState] = field(default_factory=dict)  # what all controls are at, by id
     sections: list[str] = field(default_factory=list)  # labels of the control that chooses the page's section
@@ -163,7 +164,8 @@ class Session:
         return await self._run(message)
 
     async def _run(self, message: BackMsg) -> float:
-        message.rerun_script.page_name = self.page
+        message.rerun_script.page_name = "" if self.page_hash else self.page  # a browser knows it from then on
+        message.rerun_script.page_script_hash = self.page_hash
         message.rerun_script.query_string = self.query
         running = self.is_waiting = False
         came: list[ForwardMsg] = []
@@ -183,7 +185,10 @@ class Session:
         """Keep what a later step needs."""
         if kind == "page_info_changed":
             self.query = forward.page_info_changed.query_string
+        elif kind == "new_session":
+            self.page_hash = forward.new_session.page_script_hash
         elif kind == "navigation":
+            self.page_hash = forward.navigation.page_script_hash
             self.pages = ["" if page.is_default else page.url_pathname for page in forward.navigation.app_pages]
         elif kind == "auto_rerun":
             self.is_waiting = True
