@@ -16,7 +16,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import streamlit as st
 
 from core.words import _
-from pages._ui import prose
+from pages._ui import prose, redraw
 
 LECTURE = "lecture"
 PREDICT_FIRST = "predict_first"
@@ -49,6 +49,7 @@ class _Book:
     notes: dict[str, tuple[Any, str]] = field(default_factory=dict)  # by control: what is shown instead, and the note
     drawn: dict[str, str] = field(default_factory=dict)  # by name: the section that showed it first
     resets: dict[str, Any] = field(default_factory=dict)  # values that the next run gives to controls
+    kept: redraw.Kept = field(default_factory=dict)
 
 
 _run = threading.local()  # every run of a page has a thread of its own
@@ -139,8 +140,20 @@ def show_notes() -> None:
             st.info(prose.plain(note))
 
 
-def show(control: Control, draw: Draw, *, once: bool = False) -> Any:
-    """Draw a control and return its value; where an earlier section of the whole page drew it, show the value only."""
+def button(label: str, key: str, press: Callable[..., None], *args: Any, values: Any = None, **layout: Any) -> None:
+    """A button that does something when it is pressed, before the page runs again; ``values`` are given by name."""
+
+    def anew() -> None:
+        st.button(label, key=key, on_click=press, args=args, kwargs=values, **layout)
+
+    redraw.draw(_book().kept, key, (label, press, args, values, layout), anew)
+
+
+def show(control: Control, draw: Draw, given: tuple[Any, ...], *, once: bool = False) -> Any:
+    """Draw a control and return its value; where an earlier section of the whole page drew it, show the value only.
+
+    ``given`` is what it is drawn with, apart from its key and how it is bound.
+    """
     state, book, key = st.session_state, _book(), control.key
     page = "" if key in (LECTURE, PREDICT_FIRST) else book.page
     known = book.pages.setdefault(key, page)
@@ -156,7 +169,7 @@ def show(control: Control, draw: Draw, *, once: bool = False) -> Any:
     book.controls[key] = control
     if value is not _ABSENT:
         if not _not_taken(control, value):
-            return draw(_BOUND)
+            return redraw.draw(book.kept, key, given, lambda: draw(_BOUND))
         del state[key]  # kept from when the control took it, as when options depend on another control
     asked = st.query_params.get_all(key)
     if not asked or control.read(asked) is not None:

@@ -62,24 +62,20 @@ def number_in_a_format() -> tuple[Format, dtypes.Typed]:
         inputs.presets(NUMBERS)
         fmt = choose_format()
         if inputs.first_here("dt_turn"):
-            _turn(_("◀ number below"), "dt_down", text, fmt, -1)
-            _turn(_("number above ▶"), "dt_up", text, fmt, +1)
+            inputs.button(_("◀ number below"), "dt_down", _turn, text, fmt, -1)
+            inputs.button(_("number above ▶"), "dt_up", _turn, text, fmt, +1)
     return fmt, dtypes.typed(text, fmt)
 
 
-def _turn(label: str, key: str, text: str, fmt: Format, step: int) -> None:
-    """A button that goes to the neighbouring number of the format."""
-
-    def turn() -> None:
-        try:
-            here = dtypes.typed(text, fmt).decoded
-        except ValueError:
-            return  # the section says what is wrong with it
-        code = None if here is None else dtypes.neighbour(here.code, fmt, step)
-        if code is not None:
-            inputs.set_values(dt_number=dtypes.shortest_text(dtypes.decode(code, fmt)))
-
-    st.button(label, key=key, on_click=turn)
+def _turn(text: str, fmt: Format, step: int) -> None:
+    """Go to the neighbouring number of the format."""
+    try:
+        here = dtypes.typed(text, fmt).decoded
+    except ValueError:
+        return  # the section says what is wrong with it
+    code = None if here is None else dtypes.neighbour(here.code, fmt, step)
+    if code is not None:
+        inputs.set_values(dt_number=dtypes.shortest_text(dtypes.decode(code, fmt)))
 
 
 def last_number() -> float | None:

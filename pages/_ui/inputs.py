@@ -9,11 +9,11 @@ import streamlit as st
 
 from core.words import _
 from pages._ui import binding
-from pages._ui.binding import LECTURE, PREDICT_FIRST, Control, first_here, set_values
+from pages._ui.binding import LECTURE, PREDICT_FIRST, Control, button, first_here, set_values
 
 __all__ = [
-    "choice", "first_here", "hidden", "lecture_mode", "pasted", "predict_first", "presets", "real_number", "select",
-    "set_values", "several", "slider", "step", "switch", "switches", "tags", "text", "whole_number",
+    "button", "choice", "first_here", "hidden", "lecture_mode", "pasted", "predict_first", "presets", "real_number",
+    "select", "set_values", "several", "slider", "step", "switch", "switches", "tags", "text", "whole_number",
 ]  # fmt: skip
 
 _HIDDEN = "np-hidden "  # style.css hides what is labelled so
@@ -35,7 +35,8 @@ def choice(
             label, options, default=control.default, format_func=show, key=key, required=True, **bound, **layout
         )
 
-    return str(binding.show(control, draw))
+    given = (label, tuple(map(show, options)), control.default, layout)
+    return str(binding.show(control, draw, given))
 
 
 def select(
@@ -49,8 +50,11 @@ def select(
     """One of many options, from a list."""
     control = _options_control(label, key, options, show, default)
     index = list(options).index(control.default)
+    given = (label, tuple(map(show, options)), control.default, layout)
     return str(
-        binding.show(control, lambda bound: st.selectbox(label, options, index, show, key=key, **bound, **layout))
+        binding.show(
+            control, lambda bound: st.selectbox(label, options, index, show, key=key, **bound, **layout), given
+        )
     )
 
 
@@ -73,7 +77,7 @@ def several(label: str, key: str, options: Sequence[str], default: Sequence[str]
             **layout,
         )
 
-    chosen = binding.show(control, draw)
+    chosen = binding.show(control, draw, (label, tuple(options), tuple(default), layout))
     return [option for option in options if option in chosen] or list(default)
 
 
@@ -85,7 +89,10 @@ def tags(label: str, key: str, options: Sequence[str], default: Sequence[str]) -
         return wanted if set(wanted) <= set(options) else None
 
     control = Control(key, label, list(default), _one_of(options), read, list)
-    return list(binding.show(control, lambda bound: st.multiselect(label, options, list(default), key=key, **bound)))
+    given = (label, tuple(options), tuple(default))
+    return list(
+        binding.show(control, lambda bound: st.multiselect(label, options, list(default), key=key, **bound), given)
+    )
 
 
 def whole_number(label: str, key: str, default: int, low: int, high: int, **layout: Any) -> int:
@@ -97,8 +104,11 @@ def whole_number(label: str, key: str, default: int, low: int, high: int, **layo
         return int(value) if value is not None and value == int(value) and low <= value <= high else None
 
     control = Control(key, label, default, right, read)
+    given = (label, default, low, high, layout)
     return int(
-        binding.show(control, lambda bound: st.number_input(label, low, high, default, key=key, **bound, **layout))
+        binding.show(
+            control, lambda bound: st.number_input(label, low, high, default, key=key, **bound, **layout), given
+        )
     )
 
 
@@ -111,8 +121,11 @@ def real_number(label: str, key: str, default: float, low: float, high: float, *
         return value if value is not None and low <= value <= high else None
 
     control = Control(key, label, default, right, read)
+    given = (label, default, low, high, layout)
     return float(
-        binding.show(control, lambda bound: st.number_input(label, low, high, default, key=key, **bound, **layout))
+        binding.show(
+            control, lambda bound: st.number_input(label, low, high, default, key=key, **bound, **layout), given
+        )
     )
 
 
@@ -128,7 +141,7 @@ def text(label: str, key: str, default: str, max_chars: int, **layout: Any) -> s
     def draw(bound: dict[str, Any]) -> Any:
         return st.text_input(label, default, key=key, max_chars=max_chars, **bound, **layout)
 
-    return str(binding.show(control, draw))
+    return str(binding.show(control, draw, (label, default, max_chars, layout)))
 
 
 def pasted(label: str, key: str, max_chars: int, file_types: Sequence[str], **layout: Any) -> str | bytes:
@@ -148,7 +161,10 @@ def slider(label: str, key: str, default: int, low: int, high: int, **layout: An
         return int(value) if value is not None and value == int(value) and low <= value <= high else None
 
     control = Control(key, label, default, right, read)
-    return int(binding.show(control, lambda bound: st.slider(label, low, high, default, key=key, **bound, **layout)))
+    given = (label, default, low, high, layout)
+    return int(
+        binding.show(control, lambda bound: st.slider(label, low, high, default, key=key, **bound, **layout), given)
+    )
 
 
 def switch(label: str, key: str, *, default: bool = False) -> bool:
@@ -158,7 +174,7 @@ def switch(label: str, key: str, *, default: bool = False) -> bool:
         return {"true": True, "false": False}.get(texts[-1].lower())
 
     control = Control(key, label, default, _("true or false"), read, lambda value: str(value).lower())
-    return bool(binding.show(control, lambda bound: st.toggle(label, default, key=key, **bound)))
+    return bool(binding.show(control, lambda bound: st.toggle(label, default, key=key, **bound), (label, default)))
 
 
 def step(label: str, name: str, total: int) -> int:
@@ -171,10 +187,16 @@ def step(label: str, name: str, total: int) -> int:
         return int(value) if value is not None and value == int(value) and 0 <= value <= total else None
 
     now = st.session_state.get(key, total)
-    st.button("◀", key=f"np_back_{key}", on_click=set_values, kwargs={key: max(0, now - 1)}, help=_("one line back"))
-    st.button("▶", key=f"np_on_{key}", on_click=set_values, kwargs={key: min(total, now + 1)}, help=_("one line on"))
+    button("◀", f"np_back_{key}", set_values, values={key: max(0, now - 1)}, help=_("one line back"))
+    button("▶", f"np_on_{key}", set_values, values={key: min(total, now + 1)}, help=_("one line on"))
     control = Control(key, label, total, right, read)
-    return int(binding.show(control, lambda bound: st.slider(label, 0, total, total, key=key, width=360, **bound)))
+    return int(
+        binding.show(
+            control,
+            lambda bound: st.slider(label, 0, total, total, key=key, width=360, **bound),
+            (label, total),
+        )
+    )
 
 
 def hidden(key: str) -> str:
@@ -184,7 +206,7 @@ def hidden(key: str) -> str:
     def draw(bound: dict[str, Any]) -> Any:
         return st.text_input(_HIDDEN + key, key=key, max_chars=64, **bound)
 
-    return str(binding.show(control, draw, once=True) or "")
+    return str(binding.show(control, draw, (), once=True) or "")
 
 
 def presets(choices: dict[str, dict[str, Any]]) -> None:
@@ -195,8 +217,7 @@ def presets(choices: dict[str, dict[str, Any]]) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         for label, values in choices.items():
-            name = f"np_preset_{section}_{label}"
-            st.button(label, key=name, type="tertiary", on_click=set_values, kwargs=values)
+            button(label, f"np_preset_{section}_{label}", set_values, values=values, type="tertiary")
 
 
 def switches(share: Callable[[], None]) -> None:

@@ -66,9 +66,9 @@ def chain() -> tuple[Chain, DeltaGenerator]:
             inputs.presets(CHAINS)
             beside = st.container(horizontal=True, vertical_alignment="center", gap="small")
     with beside:
-        st.button(_("Append"), key="strides_append", type="primary", on_click=_append)
-        st.button(_("Undo"), key="strides_undo", on_click=_undo)
-        st.button(_("Reset"), key="strides_reset", on_click=inputs.set_values, kwargs={"strides_chain": "x"})
+        inputs.button(_("Append"), "strides_append", _append, type="primary")
+        inputs.button(_("Undo"), "strides_undo", _undo)
+        inputs.button(_("Reset"), "strides_reset", inputs.set_values, values={"strides_chain": "x"})
     if st.session_state.get(_REFUSED):
         st.warning(prose.plain(st.session_state.pop(_REFUSED)))
     return run(strides.parse_shape(shape_text), strides.parse_chain(text)), beside

@@ -1,0 +1,110 @@
+"""A control that is drawn as before is sent as before.
+
+At every rerun Streamlit checks each control's arguments, makes its name and its description anew, and hashes it: two
+thirds of what a control costs. Where nothing that it is drawn with has changed since this visitor's last run of the
+section, none of that can come out differently. So its message is kept, and only what depends on the run is done: the
+value is looked up, and the place taken. Streamlit's own replay of cached functions does the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+try:
+    from streamlit.delta_generator import _needs_outside_wrapper
+    from streamlit.elements.lib.utils import _register_element_id
+    from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
+except ImportError:  # another version: every control is drawn by Streamlit
+    ThreadState = None  # type: ignore[assignment,misc]
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What a control was drawn with, and what came of it."""
+
+    given: tuple[Any, ...]
+    message: ForwardMsg
+    metadata: Any
+
+
+@dataclass(frozen=True)
+class _Sent:
+    value: Any
+
+
+Kept = dict[str, _Drawn]  # by key, for one visitor
+
+
+def draw(
+    kept: Kept,
+    key: str,
+    given: tuple[Any, ...],
+    anew: Callable[[], Any],
+    takes: Callable[[Any], bool] = lambda value: True,
+) -> Any:
+    """The value of the control ``key``, which ``anew`` draws and ``given`` tells apart from others drawn so.
+
+    It is sent as it was where it was last drawn in this fragment, with the same given, and its value has neither been
+    set by the script nor is one that the control no longer ``takes``.
+    """
+    context = get_script_run_ctx()
+    if ThreadState is None or context is None or not context.fragment_ids_this_run:
+        return anew()
+    drawn = kept.get(key)
+    if drawn is not None and drawn.given == given:
+        sent = _send_again(context, key, drawn, takes)
+        if sent is not None:
+            return sent.value
+    return _draw_and_keep(context, kept, key, given, anew)
+
+
+def _send_again(context: Any, key: str, drawn: _Drawn, takes: Callable[[Any], bool]) -> _Sent | None:
+    state, place, thread = context.session_state._state, st._main._active_dg, ThreadState.get()
+    if (
+        key in state._new_session_state  # set by the script: the browser has to be told
+        or key in state._old_state  # not on the page last time, and kept
+        or thread.fragment_id != drawn.metadata.fragment_id
+        or place._cursor is None
+        or _needs_outside_wrapper(place, thread, context.fragment_storage)
+    ):
+        return None
+    result = context.session_state.register_widget(drawn.metadata, key)
+    if result.value_changed or not takes(result.value):
+        return None
+    _register_element_id(context, "control", drawn.metadata.id)
+    message = ForwardMsg()
+    message.CopyFrom(drawn.message)
+    message.metadata.delta_path[:] = place._cursor.delta_path
+    context.enqueue(message)
+    place._cursor.lock_element()
+    return _Sent(result.value)
+
+
+def _draw_and_keep(context: Any, kept: Kept, key: str, given: tuple[Any, ...], anew: Callable[[], Any]) -> Any:
+    """Draw it, with a look at what is sent."""
+    sent: list[ForwardMsg] = []
+    enqueue = context._enqueue
+
+    def look(message: ForwardMsg) -> None:
+        sent.append(message)
+        enqueue(message)
+
+    context._enqueue = look
+    try:
+        value = anew()
+    finally:
+        context._enqueue = enqueue
+    kept.pop(key, None)
+    if len(sent) == 1 and sent[0].delta.WhichOneof("type") == "new_element":
+        element = sent[0].delta.new_element
+        proto = getattr(element, element.WhichOneof("type") or "", None)
+        metadata = context.session_state._state._new_widget_state.widget_metadata.get(getattr(proto, "id", None))
+        if metadata is not None and not getattr(proto, "set_value", False):
+            kept[key] = _Drawn(given, sent[0], metadata)
+    return value
