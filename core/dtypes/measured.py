@@ -38,8 +38,12 @@ def compare_threshold(fmt: Format | str, which: str) -> tuple[Prediction, Compar
     >>> comparison.prediction.value, comparison.measurement.value, comparison.parts[0].name
     (0.25, 0.125, 'torch.finfo is wrong')
     """
-    fmt = find(fmt) if isinstance(fmt, str) else fmt
     one_of(_("a threshold"), which, THRESHOLDS)
+    return _compare_threshold(find(fmt) if isinstance(fmt, str) else fmt, which)
+
+
+@lru_cache(maxsize=256)
+def _compare_threshold(fmt: Format, which: str) -> tuple[Prediction, Comparison | None, str]:
     one = thresholds(fmt)
     value, formula = _predicted(one, which)
     quantity = _(which)

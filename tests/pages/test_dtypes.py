@@ -210,6 +210,12 @@ def test_the_views_of_the_range():
     assert "choose a floating-point format" in said(app.warning[0])
 
 
+def test_the_longest_line():
+    app = at_section("ranges", dt_format="fp64")  # whose largest number rounds to 2 to the 1024
+    assert "4.941e-324 … 1.798e+308" in {row["label"] for row in rows(app)}
+    assert not app.error
+
+
 def test_a_thousand_updates():
     app = at_section("updates")
     assert figures(app) == ("1.10", "1", "0.909×")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -66,12 +65,22 @@ def _draw_relative_errors(count: int) -> Any:
     return alt.layer(worst, actual).properties(height=19 * count)
 
 
-def number_lines(lines: Sequence[NumberLine], number: float | None) -> None:
+def number_lines(lines: tuple[NumberLine, ...], number: float | None) -> None:
     """Where the positive numbers of each format lie: normal range, subnormal range, and every number of the narrow."""
+    rows, words = _number_line_rows(lines, number)
+    low, high = min(line.first for line in lines), max(line.last for line in lines)
+    if number is not None:
+        low, high = min(low, math.log2(number)), max(high, math.log2(number))
+    show(_draw_number_lines, rows, len(lines), number is not None, alt_text=words, low=low - 2, high=high + 2)
+
+
+@functools.lru_cache(maxsize=64)
+def _number_line_rows(lines: tuple[NumberLine, ...], number: float | None) -> tuple[pyarrow.Table, str]:
+    """A row for each range and each mark, some 900, and the ranges in words."""
     rows: list[dict[str, Any]] = []
     for line in lines:
         name = line.fmt.label
-        ends = f"{2.0**line.first:.4g} … {2.0**line.last:.4g}"
+        ends = f"{_power(line.first)} … {_power(line.last)}"
         rows.append({"format": name, "low": line.first_normal, "high": line.last, "kind": "normal", "label": ends})
         if line.first < line.first_normal:
             rows.append(
@@ -81,17 +90,26 @@ def number_lines(lines: Sequence[NumberLine], number: float | None) -> None:
             for row in rows[-2:]:
                 row["kind"] += " range" if row["format"] == name else ""
             rows += [
-                {"format": name, "low": mark, "label": f"{2.0**mark:.6g}",
+                {"format": name, "low": mark, "label": _power(mark, 6),
                  "kind": "normal mark" if mark >= line.first_normal else "subnormal mark"}
                 for mark in line.marks
             ]  # fmt: skip
     if number is not None:
         rows.append({"low": math.log2(number), "kind": "number", "label": f"{number:g}"})
-    words = "; ".join(f"{line.fmt.label}: {2.0**line.first:.4g} to {2.0**line.last:.4g}" for line in lines)
-    low, high = min(line.first for line in lines), max(line.last for line in lines)
-    if number is not None:
-        low, high = min(low, math.log2(number)), max(high, math.log2(number))
-    show(_draw_number_lines, rows, len(lines), number is not None, alt_text=words, low=low - 2, high=high + 2)
+    words = "; ".join(f"{line.fmt.label}: {_power(line.first)} to {_power(line.last)}" for line in lines)
+    return pyarrow.Table.from_struct_array(pyarrow.array(rows)), words
+
+
+def _power(log2: float, digits: int = 4) -> str:
+    """The power of two in decimal. The logarithm of fp64's largest number rounds to 1024, which a float cannot hold.
+
+    >>> _power(-24), _power(1024)
+    ('5.96e-08', '1.798e+308')
+    """
+    if log2 < 1024:
+        return f"{2.0**log2:.{digits}g}"
+    tens, rest = divmod(log2 * math.log10(2), 1)
+    return f"{10**rest:.{digits}g}e{tens:+.0f}"
 
 
 def _draw_number_lines(count: int, with_number: bool) -> Any:
