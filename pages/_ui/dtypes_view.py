@@ -13,6 +13,7 @@ from core.words import _
 from pages._ui import cells, inputs
 
 OWN = "own"
+FIRST_NUMBER = "0.1"
 SIGN, EXPONENT, MANTISSA = 5, 2, 0  # places in cells.HUES
 ROW_OF_BITS = 26  # fp64 has two such rows of mantissa
 ROW_OF_INTEGER = 16
@@ -58,19 +59,19 @@ def _own_format() -> Format:
 def number_in_a_format() -> tuple[Format, dtypes.Typed]:
     """The number that was typed, and the format it is looked at in, shared by the sections."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        text = inputs.text(_("Number, or bits as 0b… or 0x…"), "dt_number", "0.1", dtypes.MAX_CHARS, width=300)
+        text = inputs.text(_("Number, or bits as 0b… or 0x…"), "dt_number", FIRST_NUMBER, dtypes.MAX_CHARS, width=300)
         inputs.presets(NUMBERS)
         fmt = choose_format()
         if inputs.first_here("dt_turn"):
-            inputs.button(_("◀ number below"), "dt_down", _turn, text, fmt, -1)
-            inputs.button(_("number above ▶"), "dt_up", _turn, text, fmt, +1)
+            inputs.button(_("◀ number below"), "dt_down", _turn, fmt, -1)
+            inputs.button(_("number above ▶"), "dt_up", _turn, fmt, +1)
     return fmt, dtypes.typed(text, fmt)
 
 
-def _turn(text: str, fmt: Format, step: int) -> None:
+def _turn(fmt: Format, step: int) -> None:
     """Go to the neighbouring number of the format."""
     try:
-        here = dtypes.typed(text, fmt).decoded
+        here = dtypes.typed(_last_typed(), fmt).decoded
     except ValueError:
         return  # the section says what is wrong with it
     code = None if here is None else dtypes.neighbour(here.code, fmt, step)
@@ -81,10 +82,14 @@ def _turn(text: str, fmt: Format, step: int) -> None:
 def last_number() -> float | None:
     """The number that was typed last, for the number line; None where it has no place there."""
     try:
-        value = float(dtypes.read(st.session_state.get("dt_number", "0.1")))
+        value = float(dtypes.read(_last_typed()))
     except ValueError:
         return None
     return abs(value) if value and value - value == 0 else None
+
+
+def _last_typed() -> str:
+    return str(st.session_state.get("dt_number", FIRST_NUMBER))
 
 
 def with_own(fmt: Format) -> list[Format]:

@@ -186,9 +186,8 @@ def step(label: str, name: str, total: int) -> int:
         value = _number(texts)
         return int(value) if value is not None and value == int(value) and 0 <= value <= total else None
 
-    now = st.session_state.get(key, total)
-    button("◀", f"np_back_{key}", set_values, values={key: max(0, now - 1)}, help=_("one line back"))
-    button("▶", f"np_on_{key}", set_values, values={key: min(total, now + 1)}, help=_("one line on"))
+    button("◀", f"np_back_{key}", _turn, key, total, -1, help=_("one line back"))
+    button("▶", f"np_on_{key}", _turn, key, total, +1, help=_("one line on"))
     control = Control(key, label, total, right, read)
     return int(
         binding.show(
@@ -197,6 +196,10 @@ def step(label: str, name: str, total: int) -> int:
             (label, total),
         )
     )
+
+
+def _turn(key: str, total: int, by: int) -> None:
+    set_values(**{key: min(max(0, st.session_state.get(key, total) + by), total)})
 
 
 def hidden(key: str) -> str:
