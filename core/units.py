@@ -28,12 +28,13 @@ def significant(value: float, digits: int = 3) -> str:
     if value == 0:
         return "0"
     sign = "−" if value < 0 else ""
-    mantissa_text, exponent_text = f"{abs(value):.{digits - 1}e}".split("e")
+    rounded = f"{abs(value):.{digits - 1}e}"
+    mantissa_text, exponent_text = rounded.split("e")
     exponent = int(exponent_text)
     if exponent >= 6 or exponent < -4:
         return f"{sign}{mantissa_text} × 10{str(exponent).translate(_SUPERSCRIPT)}"
     decimals = max(0, digits - 1 - exponent)
-    return f"{sign}{float(f'{abs(value):.{digits - 1}e}'):,.{decimals}f}"
+    return f"{sign}{float(rounded):,.{decimals}f}"
 
 
 def si(value: float, unit: str) -> str:

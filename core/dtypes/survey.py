@@ -119,8 +119,22 @@ def torch_cast(value: object, fmt: Format | str) -> LibraryCast | None:
         return None
     import torch
 
-    cast = torch.tensor([float(read(value))], dtype=torch.float64).to(getattr(torch, fmt.torch_name))
+    cast = _in_torch(read(value)).to(getattr(torch, fmt.torch_name))
     return LibraryCast("torch", str(torch.__version__), decode(_code(cast.view(torch.uint8).tolist()), fmt))
+
+
+@lru_cache(maxsize=8)  # a number is cast to a dozen formats
+def _in_torch(exact: Exact) -> Any:
+    import torch
+
+    return torch.tensor([float(exact)], dtype=torch.float64)
+
+
+@lru_cache(maxsize=8)
+def _in_numpy(exact: Exact) -> Any:
+    import numpy as np
+
+    return np.array([float(exact)])
 
 
 def ml_dtypes_cast(value: object, fmt: Format | str) -> LibraryCast | None:
@@ -137,7 +151,7 @@ def ml_dtypes_cast(value: object, fmt: Format | str) -> LibraryCast | None:
     import numpy as np
 
     with np.errstate(all="ignore"):
-        cast = np.array([float(read(value))]).astype(getattr(library, ML_DTYPES_NAMES[fmt.name]))
+        cast = _in_numpy(read(value)).astype(getattr(library, ML_DTYPES_NAMES[fmt.name]))
     return LibraryCast("ml_dtypes", str(library.__version__), decode(_code(cast.view(np.uint8).tolist()), fmt))
 
 
