@@ -1,9 +1,10 @@
-"""A control that is drawn as before is sent as before.
+"""What is drawn as before is sent as before.
 
 At every rerun Streamlit checks each control's arguments, makes its name and its description anew, and hashes it: two
 thirds of what a control costs. Where nothing that it is drawn with has changed since this visitor's last run of the
 section, none of that can come out differently. So its message is kept, and only what depends on the run is done: the
-value is looked up, and the place taken. Streamlit's own replay of cached functions does the same.
+value is looked up, and the place taken. Streamlit's own replay of cached functions does the same. A chart whose
+drawing is known gets its data, and is not described anew.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
+from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 try:
     from streamlit.delta_generator import _needs_outside_wrapper
     from streamlit.elements.lib.utils import _register_element_id
-    from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
+    from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState, enqueue_message
 except ImportError:  # another version: every control is drawn by Streamlit
     ThreadState = None  # type: ignore[assignment,misc]
+
+
+MOST_KEPT = 512
 
 
 @dataclass(frozen=True)
@@ -64,14 +69,44 @@ def draw(
     return _draw_and_keep(context, kept, key, given, anew)
 
 
+def draw_with(kept: dict[Any, Element], key: Any, change: Callable[[Element], None], anew: Callable[[], Any]) -> None:
+    """Draw what ``anew`` draws, which differs from what else has that ``key`` only in what ``change`` puts in."""
+    context, element = get_script_run_ctx(), kept.get(key)
+    if ThreadState is None or context is None:
+        anew()
+    elif element is None:
+        if len(kept) >= MOST_KEPT:
+            kept.clear()
+        sent = _looking(context, anew)[1]
+        if len(sent) == 1 and sent[0].delta.WhichOneof("type") == "new_element":
+            kept[key] = Element()
+            kept[key].CopyFrom(sent[0].delta.new_element)
+    else:
+        place = _place(context)
+        if place is None:
+            anew()
+            return
+        message = ForwardMsg()
+        message.delta.new_element.CopyFrom(element)
+        change(message.delta.new_element)
+        message.metadata.delta_path[:] = place.delta_path
+        enqueue_message(message)
+        place.lock_element()
+
+
+def _place(context: Any) -> Any:
+    """Where the next element goes; None where that takes more than going there."""
+    at, thread = st._main._active_dg, ThreadState.get()
+    return None if thread.fragment_id and _needs_outside_wrapper(at, thread, context.fragment_storage) else at._cursor
+
+
 def _send_again(context: Any, key: str, drawn: _Drawn, takes: Callable[[Any], bool]) -> _Sent | None:
-    state, place, thread = context.session_state._state, st._main._active_dg, ThreadState.get()
+    state, place = context.session_state._state, _place(context)
     if (
         key in state._new_session_state  # set by the script: the browser has to be told
         or key in state._old_state  # not on the page last time, and kept
-        or thread.fragment_id != drawn.metadata.fragment_id
-        or place._cursor is None
-        or _needs_outside_wrapper(place, thread, context.fragment_storage)
+        or ThreadState.get().fragment_id != drawn.metadata.fragment_id
+        or place is None
     ):
         return None
     result = context.session_state.register_widget(drawn.metadata, key)
@@ -80,14 +115,14 @@ def _send_again(context: Any, key: str, drawn: _Drawn, takes: Callable[[Any], bo
     _register_element_id(context, "control", drawn.metadata.id)
     message = ForwardMsg()
     message.CopyFrom(drawn.message)
-    message.metadata.delta_path[:] = place._cursor.delta_path
+    message.metadata.delta_path[:] = place.delta_path
     context.enqueue(message)
-    place._cursor.lock_element()
+    place.lock_element()
     return _Sent(result.value)
 
 
-def _draw_and_keep(context: Any, kept: Kept, key: str, given: tuple[Any, ...], anew: Callable[[], Any]) -> Any:
-    """Draw it, with a look at what is sent."""
+def _looking(context: Any, anew: Callable[[], Any]) -> tuple[Any, list[ForwardMsg]]:
+    """What a function returns, and what it sends."""
     sent: list[ForwardMsg] = []
     enqueue = context._enqueue
 
@@ -97,9 +132,13 @@ def _draw_and_keep(context: Any, kept: Kept, key: str, given: tuple[Any, ...], a
 
     context._enqueue = look
     try:
-        value = anew()
+        return anew(), sent
     finally:
         context._enqueue = enqueue
+
+
+def _draw_and_keep(context: Any, kept: Kept, key: str, given: tuple[Any, ...], anew: Callable[[], Any]) -> Any:
+    value, sent = _looking(context, anew)
     kept.pop(key, None)
     if len(sent) == 1 and sent[0].delta.WhichOneof("type") == "new_element":
         element = sent[0].delta.new_element

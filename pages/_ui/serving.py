@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
-from streamlit.elements import vega_charts
 from streamlit.runtime import app_session, runtime
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunnerEvent
 from streamlit.runtime.state.safe_session_state import SafeSessionState
@@ -36,7 +35,6 @@ def speed_up() -> None:
     _read_the_theme_once()
     _hand_over_together()
     _look_up_what_is_asked_for()
-    _stabilise_each_chart_once()
     _send_many_in_one_turn()
 
 
@@ -160,16 +158,6 @@ def _look_up_what_is_asked_for() -> None:
         SafeSessionState.filtered_state = property(  # type: ignore[assignment,method-assign]
             lambda self: _OneByOne(self, everything)
         )
-
-
-def _stabilise_each_chart_once() -> None:
-    """Streamlit renames a chart's parameters so that they are the same at each rerun: with a search through it all.
-
-    A chart's description without its data is one text for every value, and for every visitor: 0.25 of a rerun's 8 ms.
-    """
-    stabilise = getattr(vega_charts, "_stabilize_vega_json_spec", None)
-    if stabilise is not None and not hasattr(stabilise, "cache_info"):
-        vega_charts._stabilize_vega_json_spec = functools.lru_cache(maxsize=512)(stabilise)
 
 
 class _Many(list[Any]):

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 from streamlit import config
-from streamlit.elements import vega_charts
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import app_session, runtime
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunnerEvent
@@ -185,7 +184,6 @@ def test_the_server_hands_on_what_a_script_has_made_within_a_millisecond(monkeyp
         (app_session.AppSession, "_on_scriptrunner_event"),
         (runtime.Runtime, "_enqueued_some_message"),
         (SafeSessionState, "filtered_state"),
-        (vega_charts, "_stabilize_vega_json_spec"),
         (app_session.AppSession, "flush_browser_queue"),
         (runtime.Runtime, "_send_message"),
     ):
@@ -334,20 +332,6 @@ def test_a_session_looked_up_value_by_value_says_the_same(monkeypatch):
     for key in (*everything, *hidden, "no such control", "", "$$ID-no-such"):
         assert (key in looked_up) == (key in everything), key
         assert looked_up.get(key, "absent") == everything.get(key, "absent"), key
-
-
-def test_a_charts_description_is_stabilised_once_and_to_the_same_text(monkeypatch):
-    stabilise = vega_charts._stabilize_vega_json_spec
-    assert not hasattr(stabilise, "cache_info")
-    monkeypatch.setattr(vega_charts, "_stabilize_vega_json_spec", stabilise)  # put back afterwards
-    serving._stabilise_each_chart_once()
-    once = vega_charts._stabilize_vega_json_spec
-    text = '{"params": [{"name": "param_17", "select": "point"}], "name": "view_3"}'
-    assert [once(text) for _ in range(3)] == [stabilise(text)] * 3
-    assert once(text) != text, "it does rename"
-    assert once.cache_info().misses == 1
-    serving._stabilise_each_chart_once()
-    assert vega_charts._stabilize_vega_json_spec is once
 
 
 def test_many_messages_are_sent_in_one_turn_in_their_order(monkeypatch):

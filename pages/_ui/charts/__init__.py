@@ -12,19 +12,20 @@ shown), and a chart's figures in words are text behind it, for those who cannot 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
+from streamlit.dataframe_util import convert_anything_to_arrow_bytes
 
 from core import units
 from core.words import _
-from pages._ui import inputs, markup
+from pages._ui import inputs, markup, redraw
 
 if TYPE_CHECKING:
     from pyarrow import Table
+    from streamlit.proto.Element_pb2 import Element
 
     from core.claims import Comparison
 
@@ -39,6 +40,7 @@ MEMORY_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 INK = "#6f7a88"  # text on charts: the server does not know the theme, and this reads on white and on black alike
 LECTURE_SCALE = 1.3
 _NO_FIELD = "_"
+_drawn: dict[Any, Element] = {}  # by structure
 
 
 def show(
@@ -61,9 +63,18 @@ def _show(
     label: str,
 ) -> None:
     scale = LECTURE_SCALE if inputs.lecture_mode() else 1.0
-    datasets = {"rows": _columns(rows), **({"limits": _columns([limits])} if limits else {})}
-    spec = {**_spec(draw, structure, scale, tuple(limits)), "datasets": datasets}
-    st.vega_lite_chart(spec=spec, width="stretch", alt=label)
+    tables = {"rows": _columns(rows), **({"limits": _columns([limits])} if limits else {})}
+    names = tuple(limits)
+
+    def put_in(element: Element) -> None:
+        for dataset in element.vega_lite_chart.datasets:
+            dataset.data.data = convert_anything_to_arrow_bytes(tables[dataset.name])
+
+    def draw_anew() -> None:
+        spec = {**_spec(draw, structure, scale, names), "datasets": tables}
+        st.vega_lite_chart(spec=spec, width="stretch", alt=label)
+
+    redraw.draw_with(_drawn, (draw, structure, scale, names, label), put_in, draw_anew)
 
 
 def _columns(rows: Sequence[Row] | Table) -> Any:
@@ -76,7 +87,6 @@ def _columns(rows: Sequence[Row] | Table) -> Any:
     return pyarrow.Table.from_struct_array(pyarrow.array(rows)) if rows else pyarrow.table({})
 
 
-@functools.lru_cache(maxsize=512)
 def _spec(
     draw: Callable[..., Any], structure: tuple[Any, ...], scale: float, limits: tuple[str, ...]
 ) -> dict[str, Any]:
