@@ -85,7 +85,7 @@ def _note(exact: Exact, decoded: Decoded) -> str:
         return _("has no sign") if exact.negative and not decoded.fmt.signed else _("overflows to NaN")
     if decoded.kind == "inf":
         return _("infinite") if exact.kind == "inf" else _("overflows to infinity")
-    if exact.kind in ("inf", "huge") or (exact.magnitude > decoded.fmt.max_value and decoded.value == exact.value):
+    if exact.kind in ("inf", "huge"):
         return _("saturates")
     assert decoded.value is not None
     if exact.kind == "tiny":

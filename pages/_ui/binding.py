@@ -7,6 +7,7 @@ page, one control for all sections that share it, and the link that holds every 
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import streamlit as st
+from streamlit.proto.Element_pb2 import Element
 
 from core.words import _
 from pages._ui import prose, redraw
@@ -50,6 +52,7 @@ class _Book:
     drawn: dict[str, str] = field(default_factory=dict)  # by name: the section that showed it first
     resets: dict[str, Any] = field(default_factory=dict)  # values that the next run gives to controls
     kept: redraw.Kept = field(default_factory=dict)
+    answers: dict[str, Callable[[], None]] = field(default_factory=dict)  # what a click does, as things are now
 
 
 _run = threading.local()  # every run of a page has a thread of its own
@@ -147,6 +150,24 @@ def button(label: str, key: str, press: Callable[..., None], *args: Any, values:
         st.button(label, key=key, on_click=press, args=args, kwargs=values, **layout)
 
     redraw.draw(_book().kept, key, (label, press, args, values, layout), anew)
+
+
+def component(key: str, data: bytes, mount: Callable[..., Any], answer: Callable[[], None]) -> None:
+    """A component that is drawn by the browser from ``data``; ``answer`` is called when something in it is picked."""
+    book = _book()
+    book.answers[key] = answer  # the one that is called is always the latest, though the component is the same
+
+    def put_in(element: Element) -> None:
+        element.bidi_component.bytes = data
+
+    def anew() -> None:
+        mount(key=key, data=data, on_picked_change=functools.partial(_answer, key))
+
+    redraw.draw(book.kept, key, (), anew, change=put_in)
+
+
+def _answer(key: str) -> None:
+    _book().answers[key]()
 
 
 def show(control: Control, draw: Draw, given: tuple[Any, ...], *, once: bool = False) -> Any:

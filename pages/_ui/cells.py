@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
+from pages._ui import binding
+
 # Okabe and Ito's palette, as in charts; the cell's text stays readable on each, on light and on dark.
 HUES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A5BA6", "#8A9099")
 MAX_CELLS = 2048
@@ -64,7 +66,7 @@ def show(key: str, grids: Sequence[Grid], alt_text: str, on_pick: Callable[[str]
 
     # As bytes, which Streamlit passes on; anything else it looks through for tables, and writes as JSON twice.
     written = json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
-    _component()(key=f"np_cells_{key}", data=written, on_picked_change=picked)
+    binding.component(f"np_cells_{key}", written, _component(), picked)
 
 
 def _grid(grid: Grid) -> dict[str, Any]:

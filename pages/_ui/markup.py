@@ -9,7 +9,11 @@ from html import escape
 from typing import Any
 
 import streamlit as st
+from streamlit.proto.Element_pb2 import Element
 
+from pages._ui import redraw
+
+_drawn: dict[Any, Element] = {}  # by layout
 _waiting = threading.local()  # every run of a page has a thread of its own
 
 
@@ -22,7 +26,12 @@ class _Markup(str):
 
 def show(html: str, **layout: Any) -> None:
     """Show HTML; Streamlit takes out what could run."""
-    st.html(_Markup(_taken() + html), **layout)
+    body = _Markup(_taken() + html)
+
+    def put_in(element: Element) -> None:
+        element.html.body = body
+
+    redraw.draw_with(_drawn, tuple(layout.items()), put_in, lambda: st.html(body, **layout))
 
 
 def caption(text: str) -> None:
@@ -41,7 +50,7 @@ def drawn_together() -> Iterator[None]:
     try:
         yield
         if html := _taken():
-            st.html(_Markup(html))
+            show(html)
     finally:
         _taken()  # the thread may go on with the next run
 

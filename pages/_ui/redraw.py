@@ -22,6 +22,7 @@ try:
     from streamlit.delta_generator import _needs_outside_wrapper
     from streamlit.elements.lib.utils import _register_element_id
     from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState, enqueue_message
+    from streamlit.runtime.state.widgets import register_widget_from_metadata
 except ImportError:  # another version: every control is drawn by Streamlit
     ThreadState = None  # type: ignore[assignment,misc]
 
@@ -35,7 +36,7 @@ class _Drawn:
 
     given: tuple[Any, ...]
     message: ForwardMsg
-    metadata: Any
+    metadata: tuple[Any, ...]  # the control's own, and of a component also that of its events
 
 
 @dataclass(frozen=True)
@@ -52,18 +53,19 @@ def draw(
     given: tuple[Any, ...],
     anew: Callable[[], Any],
     takes: Callable[[Any], bool] = lambda value: True,
+    change: Callable[[Element], None] | None = None,
 ) -> Any:
     """The value of the control ``key``, which ``anew`` draws and ``given`` tells apart from others drawn so.
 
     It is sent as it was where it was last drawn in this fragment, with the same given, and its value has neither been
-    set by the script nor is one that the control no longer ``takes``.
+    set by the script nor is one that the control no longer ``takes``. ``change`` puts in what is new at every run.
     """
-    context = get_script_run_ctx()
+    context = get_script_run_ctx(suppress_warning=True)
     if ThreadState is None or context is None or not context.fragment_ids_this_run:
         return anew()
     drawn = kept.get(key)
     if drawn is not None and drawn.given == given:
-        sent = _send_again(context, key, drawn, takes)
+        sent = _send_again(context, key, drawn, takes, change)
         if sent is not None:
             return sent.value
     return _draw_and_keep(context, kept, key, given, anew)
@@ -71,7 +73,7 @@ def draw(
 
 def draw_with(kept: dict[Any, Element], key: Any, change: Callable[[Element], None], anew: Callable[[], Any]) -> None:
     """Draw what ``anew`` draws, which differs from what else has that ``key`` only in what ``change`` puts in."""
-    context, element = get_script_run_ctx(), kept.get(key)
+    context, element = get_script_run_ctx(suppress_warning=True), kept.get(key)
     if ThreadState is None or context is None:
         anew()
     elif element is None:
@@ -100,21 +102,26 @@ def _place(context: Any) -> Any:
     return None if thread.fragment_id and _needs_outside_wrapper(at, thread, context.fragment_storage) else at._cursor
 
 
-def _send_again(context: Any, key: str, drawn: _Drawn, takes: Callable[[Any], bool]) -> _Sent | None:
+def _send_again(
+    context: Any, key: str, drawn: _Drawn, takes: Callable[[Any], bool], change: Callable[[Element], None] | None
+) -> _Sent | None:
     state, place = context.session_state._state, _place(context)
     if (
         key in state._new_session_state  # set by the script: the browser has to be told
         or key in state._old_state  # not on the page last time, and kept
-        or ThreadState.get().fragment_id != drawn.metadata.fragment_id
+        or ThreadState.get().fragment_id != drawn.metadata[0].fragment_id
         or place is None
     ):
         return None
-    result = context.session_state.register_widget(drawn.metadata, key)
+    result, *_events = [register_widget_from_metadata(one, context) for one in drawn.metadata]
     if result.value_changed or not takes(result.value):
         return None
-    _register_element_id(context, "control", drawn.metadata.id)
+    _register_element_id(context, "control", drawn.metadata[0].id)
     message = ForwardMsg()
     message.CopyFrom(drawn.message)
+    if change is not None:
+        change(message.delta.new_element)
+        message.hash = ""  # made anew
     message.metadata.delta_path[:] = place.delta_path
     context.enqueue(message)
     place.lock_element()
@@ -138,12 +145,14 @@ def _looking(context: Any, anew: Callable[[], Any]) -> tuple[Any, list[ForwardMs
 
 
 def _draw_and_keep(context: Any, kept: Kept, key: str, given: tuple[Any, ...], anew: Callable[[], Any]) -> Any:
+    known = context.session_state._state._new_widget_state.widget_metadata
+    before = dict(known)
     value, sent = _looking(context, anew)
     kept.pop(key, None)
     if len(sent) == 1 and sent[0].delta.WhichOneof("type") == "new_element":
         element = sent[0].delta.new_element
         proto = getattr(element, element.WhichOneof("type") or "", None)
-        metadata = context.session_state._state._new_widget_state.widget_metadata.get(getattr(proto, "id", None))
-        if metadata is not None and not getattr(proto, "set_value", False):
+        metadata = tuple(one for name, one in known.items() if before.get(name) is not one)
+        if metadata and metadata[0].id == getattr(proto, "id", None) and not getattr(proto, "set_value", False):
             kept[key] = _Drawn(given, sent[0], metadata)
     return value
