@@ -28,6 +28,11 @@ except ImportError:  # another version: every control is drawn by Streamlit
 
 
 MOST_KEPT = 512
+# The field by which a control is told a value that the script has set.
+_VALUE = {
+    "number_input": "value", "text_input": "value", "checkbox": "value", "slider": "value", "selectbox": "raw_value",
+    "button_group": "raw_values",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,8 +62,8 @@ def draw(
 ) -> Any:
     """The value of the control ``key``, which ``anew`` draws and ``given`` tells apart from others drawn so.
 
-    It is sent as it was where it was last drawn in this fragment, with the same given, and its value has neither been
-    set by the script nor is one that the control no longer ``takes``. ``change`` puts in what is new at every run.
+    It is sent as it was where it was last drawn in this fragment, with the same given, and its value is one that the
+    control still ``takes``; a value that the script has set is told. ``change`` puts in what is new at every run.
     """
     context = get_script_run_ctx(suppress_warning=True)
     if ThreadState is None or context is None or not context.fragment_ids_this_run:
@@ -106,21 +111,31 @@ def _send_again(
     context: Any, key: str, drawn: _Drawn, takes: Callable[[Any], bool], change: Callable[[Element], None] | None
 ) -> _Sent | None:
     state, place = context.session_state._state, _place(context)
+    kind = drawn.message.delta.new_element.WhichOneof("type") or ""
     if (
-        key in state._new_session_state  # set by the script: the browser has to be told
-        or key in state._old_state  # not on the page last time, and kept
+        key in state._old_state  # not on the page last time, and kept
+        or (key in state._new_session_state and kind not in _VALUE)
         or ThreadState.get().fragment_id != drawn.metadata[0].fragment_id
         or place is None
     ):
         return None
     result, *_events = [register_widget_from_metadata(one, context) for one in drawn.metadata]
-    if result.value_changed or not takes(result.value):
+    if not takes(result.value) or (result.value_changed and kind not in _VALUE):
         return None
-    _register_element_id(context, "control", drawn.metadata[0].id)
+    _register_element_id(context, kind, drawn.metadata[0].id)
     message = ForwardMsg()
     message.CopyFrom(drawn.message)
+    if result.value_changed:
+        message.delta.new_element.has_one_shot_effect = True
+        told = getattr(message.delta.new_element, kind)
+        value, told.set_value = drawn.metadata[0].serializer(result.value), True
+        if isinstance(value, list):
+            getattr(told, _VALUE[kind]).extend(value)
+        else:
+            setattr(told, _VALUE[kind], value)
     if change is not None:
         change(message.delta.new_element)
+    if change is not None or result.value_changed:
         message.hash = ""  # made anew
     message.metadata.delta_path[:] = place.delta_path
     context.enqueue(message)

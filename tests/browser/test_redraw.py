@@ -56,6 +56,39 @@ async def compare(url: str) -> list[str]:
     return found
 
 
+async def press_every_button(url: str) -> tuple[list[str], int]:
+    """What differs where a button sets values of controls that are kept from what it does to new ones."""
+    found, told = [], 0
+    for page, section in (
+        ("flops_mfu", "Count"),
+        ("dtypes", "All formats"),
+        ("tensors_memory", "Bytes"),
+        ("einops_playground", "Pattern"),
+        ("", "Training time"),
+    ):
+        address = f"{page or 'napkin'}_section={section}"
+        one = Listener(url, page, address)
+        await one.open()
+        moved = next(c for c in one.controls.values() if c.fragment and c.is_typed)
+        buttons = [c.proto.label for c in one.of_kind("button") if c.fragment]
+        assert len(buttons) > 2
+        await one.close()
+        for label in buttons:
+            heard = []
+            for changes in (0, 3):
+                visitor = Listener(url, page, address)
+                await visitor.open()
+                for step in (*range(1, changes), 0)[:changes]:  # and back to where it was
+                    await visitor.change(visitor.controls[moved.proto.id], moved.value(step))
+                button = next(c for c in visitor.of_kind("button") if c.fragment and c.proto.label == label)
+                await visitor.change(button, True)
+                heard.append([*visitor.heard])
+                await visitor.close()
+            told += sum(one.proto.set_value for one in visitor.controls.values() if one.kind != "button")
+            found += [f"{page}, {section}, {label}"] if heard[0] != heard[1] else []
+    return found, told
+
+
 async def moved(url: str) -> tuple[list[bytes], list[bytes]]:
     """The controls of a section where the first brings others in front of the last: kept before, and all new."""
     heard = []
@@ -108,6 +141,12 @@ def elsewhere(coroutine) -> object:
 def test_what_is_kept_is_what_streamlit_would_send(server):
     assert redraw.ThreadState is not None, "this version of Streamlit has not got what is used; it only gets slower"
     assert elsewhere(compare(server.url)) == []
+
+
+def test_values_that_a_button_sets_are_told_as_streamlit_tells_them(server):
+    found, told = elsewhere(press_every_button(server.url))
+    assert found == []
+    assert told > 20
 
 
 def test_what_is_kept_moves_to_its_place(server):
