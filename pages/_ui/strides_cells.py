@@ -161,6 +161,12 @@ def needed_places(key: str, layout: Layout, new_shape: Sequence[int]) -> None:
 
 def written(key: str, write: strides.Write, on_pick: Callable[[str], None]) -> None:
     """Every tensor of the chain with its values after the write; what changed is framed. A click writes there."""
+    title = _("the tensors of the chain after the write; what changed is framed")
+    cells.show(key, _grids_after(write), title, on_pick)
+
+
+@functools.lru_cache(maxsize=64)
+def _grids_after(write: strides.Write) -> list[Grid]:
     at_place: dict[tuple[int, int], list[str]] = {}
     for tensor_number, one in enumerate(write.tensors):
         for index, place in zip(one.layout.indices(), one.layout.addresses(), strict=True):
@@ -168,7 +174,7 @@ def written(key: str, write: strides.Write, on_pick: Callable[[str], None]) -> N
     grids: list[Grid] = []
     for tensor_number, one in enumerate(write.tensors):
         grids += _written_grids(tensor_number, one, at_place, beside=bool(grids))
-    cells.show(key, grids, _("the tensors of the chain after the write; what changed is framed"), on_pick)
+    return grids
 
 
 def _name(tensor_number: int, index: Sequence[int]) -> str:

@@ -101,7 +101,13 @@ def element_to_write(made: Chain) -> strides.Write:
     with st.container(horizontal=True):
         number = inputs.whole_number(_("Tensor (0 is x)"), "strides_to", 0, 0, strides.MAX_OPERATIONS, width=250)
         index = strides.parse_index(inputs.text(_("Element"), "strides_at", "0, 0", 60, width=250))
-    return strides.write_through(made.shape, made.operations, number, index)
+    return _written(made.shape, made.operations, number, tuple(index))
+
+
+@functools.lru_cache(maxsize=64)
+def _written(shape: Shape, operations: tuple[Operation, ...], number: int, index: tuple[int, ...]) -> strides.Write:
+    """The write, once for all who ask for it: the tensors themselves are not kept."""
+    return strides.write_through(shape, operations, number, index)
 
 
 def pick_write(name: str) -> None:
