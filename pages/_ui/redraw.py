@@ -164,10 +164,20 @@ def _draw_and_keep(context: Any, kept: Kept, key: str, given: tuple[Any, ...], a
     before = dict(known)
     value, sent = _looking(context, anew)
     kept.pop(key, None)
-    if len(sent) == 1 and sent[0].delta.WhichOneof("type") == "new_element":
-        element = sent[0].delta.new_element
-        proto = getattr(element, element.WhichOneof("type") or "", None)
-        metadata = tuple(one for name, one in known.items() if before.get(name) is not one)
-        if metadata and metadata[0].id == getattr(proto, "id", None) and not getattr(proto, "set_value", False):
-            kept[key] = _Drawn(given, sent[0], metadata)
+    if len(sent) != 1 or sent[0].delta.WhichOneof("type") != "new_element":
+        return value
+    kind = sent[0].delta.new_element.WhichOneof("type") or ""
+    metadata = tuple(one for name, one in known.items() if before.get(name) is not one)
+    if not metadata or metadata[0].id != getattr(getattr(sent[0].delta.new_element, kind), "id", None):
+        return value
+    message = ForwardMsg()
+    message.CopyFrom(sent[0])
+    if getattr(getattr(message.delta.new_element, kind), "set_value", False):
+        if kind not in _VALUE:
+            return value
+        message.hash = ""
+        message.delta.new_element.ClearField("has_one_shot_effect")
+        for name in ("set_value", _VALUE[kind]):
+            getattr(message.delta.new_element, kind).ClearField(name)
+    kept[key] = _Drawn(given, message, metadata)
     return value
