@@ -235,19 +235,14 @@ def spacing(value: object, fmt: Format | str) -> Fraction | None:
         return None
     if fmt.integer:
         return Fraction(1)
-    largest = _floor_log2(fmt.max_value)
+    largest = fmt.max_exponent
     if exact.kind == "huge":
         exponent = largest
     elif exact.kind == "tiny" or not exact.magnitude:
         exponent = fmt.min_exponent
     else:
-        exponent = min(max(_floor_log2(exact.magnitude), fmt.min_exponent), largest)
+        exponent = min(max(exact.order, fmt.min_exponent), largest)
     return two_to(exponent - fmt.mantissa_bits)
-
-
-def _floor_log2(magnitude: Fraction) -> int:
-    exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
-    return exponent if two_to(exponent) <= magnitude else exponent - 1
 
 
 def neighbour(code: int, fmt: Format | str, step: int) -> int | None:

@@ -24,6 +24,14 @@ _HEX = re.compile(r"0[xX]([0-9a-fA-F]*)(?:\.([0-9a-fA-F]*))?[pP]([+-]?[0-9]+)")
 _POWER = re.compile(r"(?:(.+?)[*×x·])?(2|10)(?:\^|\*\*)(?:\(([+-]?[0-9]+)\)|([+-]?[0-9]+))")
 
 
+def floor_log2(magnitude: Fraction) -> int:
+    """The exponent of the largest power of two that is not above a positive number."""
+    above, below = magnitude.numerator, magnitude.denominator
+    exponent = above.bit_length() - below.bit_length()
+    reached = above >= below << exponent if exponent >= 0 else above << -exponent >= below
+    return exponent if reached else exponent - 1
+
+
 @dataclass(frozen=True)
 class Exact:
     """A number: "finite" with its sign and magnitude, "inf", "nan"; or "huge" and "tiny", which no format here tells
@@ -49,6 +57,15 @@ class Exact:
         if self.kind != "finite":
             return None
         return -self.magnitude if self.negative else self.magnitude
+
+    @cached_property
+    def order(self) -> int:
+        """The exponent of the largest power of two that is not above the magnitude, which must not be 0.
+
+        >>> read("0.1").order, read("8").order, read("7.99").order
+        (-4, 3, 2)
+        """
+        return floor_log2(self.magnitude)
 
     def __float__(self) -> float:
         """The nearest float (fp64); infinite where it is beyond it.

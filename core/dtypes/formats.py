@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from core.checks import one_of, whole_number
+from core.dtypes.exact import floor_log2
 from core.words import _
 
 # ieee: the top exponent holds infinities and NaNs. fn: finite, the top code alone is NaN. fnuz: finite, an unsigned
@@ -113,9 +114,19 @@ class Format:
         return (hidden + mantissa) * two_to(exponent - self.mantissa_bits)
 
     @cached_property
+    def max_exponent(self) -> int:
+        """The exponent of the largest finite number."""
+        return floor_log2(self.max_value)
+
+    @cached_property
     def epsilon(self) -> Fraction:
         """The spacing just above 1: what ``torch.finfo(...).eps`` means."""
         return two_to(max(0, self.min_exponent) - self.mantissa_bits) if not self.integer else Fraction(1)
+
+    @cached_property
+    def half_epsilon(self) -> float:
+        """The largest relative error of rounding to nearest in the normal range."""
+        return float(self.epsilon / 2)
 
     def overflowing(self, overflow: str) -> Format:
         """The same format with another overflow rule.

@@ -75,7 +75,10 @@ def _rounded(exact: Exact, fmt: Format) -> Rounded:
 
 def _over(size: Fraction, whole: Fraction) -> float:
     """The quotient; infinite where it is beyond fp64."""
-    return float(Exact("finite", False, size / whole))
+    try:
+        return float(size / whole)
+    except OverflowError:
+        return math.inf
 
 
 def _note(exact: Exact, decoded: Decoded) -> str:
@@ -115,12 +118,20 @@ def torch_cast(value: object, fmt: Format | str) -> LibraryCast | None:
     (1.0011717677116394e-08, 448.0)
     """
     fmt = find(fmt) if isinstance(fmt, str) else fmt
+    code = _torch_code(read(value), fmt)
+    if code is None:
+        return None
+    import torch
+
+    return LibraryCast("torch", str(torch.__version__), decode(code, fmt))
+
+
+def _torch_code(exact: Exact, fmt: Format) -> int | None:
     if not fmt.torch_name:
         return None
     import torch
 
-    cast = _in_torch(read(value)).to(getattr(torch, fmt.torch_name))
-    return LibraryCast("torch", str(torch.__version__), decode(_code(cast.view(torch.uint8).tolist()), fmt))
+    return _code(_in_torch(exact).to(getattr(torch, fmt.torch_name)).view(torch.uint8).tolist())
 
 
 @lru_cache(maxsize=8)  # a number is cast to a dozen formats
@@ -145,14 +156,19 @@ def ml_dtypes_cast(value: object, fmt: Format | str) -> LibraryCast | None:
     'nan'
     """
     fmt = find(fmt) if isinstance(fmt, str) else fmt
+    code = _ml_dtypes_code(read(value), fmt)
+    return None if code is None else LibraryCast("ml_dtypes", str(_ml_dtypes().__version__), decode(code, fmt))
+
+
+def _ml_dtypes_code(exact: Exact, fmt: Format) -> int | None:
     library = _ml_dtypes()
     if fmt.name not in ML_DTYPES_NAMES or library is None:
         return None
     import numpy as np
 
     with np.errstate(all="ignore"):
-        cast = _in_numpy(read(value)).astype(getattr(library, ML_DTYPES_NAMES[fmt.name]))
-    return LibraryCast("ml_dtypes", str(library.__version__), decode(_code(cast.view(np.uint8).tolist()), fmt))
+        cast = _in_numpy(exact).astype(getattr(library, ML_DTYPES_NAMES[fmt.name]))
+    return _code(cast.view(np.uint8).tolist())
 
 
 @cache  # a module that is not there is looked for in every folder, each time anew
@@ -171,6 +187,20 @@ def library_casts(value: object, fmt: Format | str) -> tuple[LibraryCast, ...]:
     """
     casts = (torch_cast(value, fmt), ml_dtypes_cast(value, fmt))
     return tuple(one for one in casts if one is not None)
+
+
+def casts_that_differ(value: object, fmt: Format | str) -> tuple[LibraryCast, ...]:
+    """torch's cast and ml_dtypes' where both have the format and give other codes, NaNs of whatever code apart.
+
+    >>> casts_that_differ(1, "e4m3fn")
+    ()
+    """
+    exact, fmt = read(value), find(fmt) if isinstance(fmt, str) else fmt
+    codes = (_torch_code(exact, fmt), _ml_dtypes_code(exact, fmt))
+    if None in codes or codes[0] == codes[1]:  # most formats, at most numbers
+        return ()
+    casts = library_casts(exact, fmt)
+    return () if all(cast.decoded.kind == "nan" for cast in casts) else casts
 
 
 def _code(little_endian: list[int]) -> int:
@@ -252,7 +282,7 @@ def _compare_relative_error(exact: Exact, fmt: Format) -> tuple[Prediction, Comp
     if fmt.integer:
         unknown = _("an integer's error is absolute, less than 1: relative to a small number it may be anything")
         return Prediction(quantity, None, "", unknown, unknown=unknown), None, ""
-    worst = float(fmt.epsilon / 2)
+    worst = fmt.half_epsilon
     formula = _("at most ε/2 = {power} in the normal range").format(power=power_of_two(-fmt.mantissa_bits - 1))
     prediction = Prediction(quantity, worst, "", formula, source=_("rounding to nearest"))
     cast = torch_cast(exact, fmt)

@@ -109,8 +109,8 @@ def _survey_rows(number: dtypes.Exact, formats: tuple[dtypes.Format, ...]) -> li
 
 def _other_library(number: dtypes.Exact, fmt: dtypes.Format) -> str:
     """torch's and ml_dtypes' casts where they disagree, with their versions."""
-    casts = dtypes.library_casts(number, fmt) if fmt.torch_name and fmt.name in dtypes.ML_DTYPES_NAMES else ()
-    if len({cast.decoded.code for cast in casts}) < 2 or all(cast.decoded.kind == "nan" for cast in casts):
+    casts = dtypes.casts_that_differ(number, fmt)
+    if not casts:
         return ""
     told = "; ".join(f"{cast.library} {cast.version}: {_short(cast.decoded)}" for cast in casts)
     return f" ({told})"

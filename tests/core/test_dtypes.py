@@ -330,6 +330,19 @@ def test_the_libraries_disagree_about_overflow():
     assert [one.library for one in dtypes.library_casts(5, "e2m1")] == ["ml_dtypes"]
 
 
+@pytest.mark.parametrize("name", dtypes.FLOATS)
+def test_casts_that_differ_are_those_whose_codes_differ(name):
+    differ = 0
+    for text in ("0", "-0", "0.1", "1e-8", "nan", "inf", "-inf", "1000", "-448.1", "464", "465", "65520", "57344.1",
+                 "1e39", "-1e-50", "1.0004882813", "2^-10", "0.87501"):  # fmt: skip
+        casts = dtypes.library_casts(text, name)
+        codes = {one.decoded.code for one in casts}
+        wanted = len(casts) == 2 and len(codes) == 2 and any(one.decoded.kind != "nan" for one in casts)
+        assert dtypes.casts_that_differ(text, name) == (casts if wanted else ()), text
+        differ += wanted
+    assert bool(differ) == (name in ("e4m3fn", "e8m0fnu"))
+
+
 def test_an_integer_out_of_range_is_named_and_has_no_worst_relative_error():
     for value, name in (("300", "int8"), ("-1", "uint8"), ("1e10", "int32")):
         _prediction, comparison, _why = dtypes.compare_cast(value, name)

@@ -38,7 +38,7 @@ def _relative_error_rows(number: Exact, formats: tuple[Format, ...]) -> tuple[py
     for one in survey(number, formats):
         label = one.fmt.label
         if not one.fmt.integer:
-            points.append((label, float(one.fmt.epsilon / 2), "worst", _("at most ε/2")))
+            points.append((label, one.fmt.half_epsilon, "worst", _("at most ε/2")))
         if one.relative_error and math.isfinite(one.relative_error):
             points.append((label, max(one.relative_error, SMALLEST_ERROR), "actual", one.note))
         error = _("none") if one.relative_error is None else units.significant(one.relative_error)
