@@ -87,11 +87,11 @@ def describe(value: Any) -> str:
         items = [f"{key!r}: {describe(item)}" for key, item in list(value.items())[:_MAX_ITEMS]]
         return "{" + ", ".join(items) + ("…" if len(value) > _MAX_ITEMS else "") + "}"
     is_module, is_optimizer = hasattr(value, "forward"), hasattr(value, "param_groups")
-    if is_module or is_optimizer or " object at 0x" in repr(value):  # a repr of many lines, or one that says nothing
+    text = "" if is_module or is_optimizer else repr(value)
+    if not text or " object at 0x" in text:  # a repr of many lines, or one that says nothing
         return f"{_article(type(value).__name__)} {type(value).__name__}"
     if hasattr(value, "text") and isinstance(value.text, str):
         return value.text
-    text = repr(value)
     return text if len(text) <= 80 else text[:77] + "…"
 
 

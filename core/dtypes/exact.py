@@ -235,6 +235,10 @@ def scientific_text(value: Fraction, digits: int = 0) -> str:
     """
     if not value:
         return "0"
+    number = _as_float(value)
+    if number is not None:  # what formats hold: Python writes it with every digit, or rounded, as exactly and sooner
+        head, _e, tail = (f"{number:.{digits - 1}e}" if digits else f"{Decimal(number):e}").partition("e")
+        return f"{head.rstrip('0').rstrip('.') if '.' in head else head}e{int(tail)}"
     exact = _digits_of(value) if not digits else None
     if exact is None:
         rounded = Context(digits or 17, Emax=10**6, Emin=-(10**6)).divide(
@@ -246,6 +250,15 @@ def scientific_text(value: Fraction, digits: int = 0) -> str:
     mantissa = written.rstrip("0")
     point = "." if len(mantissa) > 1 else ""
     return f"{'-' if value < 0 else ''}{mantissa[0]}{point}{mantissa[1:]}e{power}"
+
+
+def _as_float(value: Fraction) -> float | None:
+    """The number as fp64 where it is one."""
+    try:
+        number = value.numerator / value.denominator
+    except OverflowError:
+        return None
+    return number if number.as_integer_ratio() == (value.numerator, value.denominator) else None
 
 
 @lru_cache(maxsize=512)  # a chart has 50, the notes of fp64's bits as many

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from core.dtypes.codec import Decoded, decode, encode
+from core.dtypes.codec import Decoded, decode, encode, spacing
 from core.dtypes.exact import MAX_CHARS, Exact, power_of_two, read, scientific_text
 from core.dtypes.formats import Format, find
 from core.words import _
@@ -83,9 +83,15 @@ def shortest_text(one: Decoded) -> str:
     assert one.value is not None
     if not one.value:
         return f"{sign}0"
-    candidates = (_rounded(one.value, digits) for digits in range(1, 18))
-    found = next((text for text in candidates if encode(text, one.fmt) == one.code), None)
-    return found or scientific_text(one.value)
+    gap, wide = spacing(one.value, one.fmt) or Fraction(0), one.fmt.bits > 53
+    float_gap, here = float(gap), float(one)
+    for digits in range(1, 18):
+        text = _rounded(one.value, digits)
+        # Further off than half the gap it is another number, or one beyond the largest that saturates.
+        near = abs((read(text).value or 0) - one.value) < gap if wide else abs(float(text) - here) < 0.75 * float_gap
+        if near and encode(text, one.fmt) == one.code:
+            return text
+    return scientific_text(one.value)
 
 
 def _rounded(value: Fraction, digits: int) -> str:

@@ -28,15 +28,15 @@ def choice(
     **layout: Any,
 ) -> str:
     """One of a few options, side by side. Always one is chosen; the first, unless ``default`` names another."""
-    control = _options_control(label, key, options, show, default)
+    shown = tuple(map(show, options))
+    control = _options_control(label, key, options, shown, show, default)
 
     def draw(bound: dict[str, Any]) -> Any:
         return st.segmented_control(
             label, options, default=control.default, format_func=show, key=key, required=True, **bound, **layout
         )
 
-    given = (label, tuple(map(show, options)), control.default, layout)
-    return str(binding.show(control, draw, given))
+    return str(binding.show(control, draw, (label, shown, control.default, layout)))
 
 
 def select(
@@ -48,9 +48,10 @@ def select(
     **layout: Any,
 ) -> str:
     """One of many options, from a list."""
-    control = _options_control(label, key, options, show, default)
+    shown = tuple(map(show, options))
+    control = _options_control(label, key, options, shown, show, default)
     index = list(options).index(control.default)
-    given = (label, tuple(map(show, options)), control.default, layout)
+    given = (label, shown, control.default, layout)
     return str(
         binding.show(
             control, lambda bound: st.selectbox(label, options, index, show, key=key, **bound, **layout), given
@@ -243,10 +244,15 @@ def predict_first() -> bool:
 
 
 def _options_control(
-    label: str, key: str, options: Sequence[str], show: Callable[[str], str], default: str | None
+    label: str,
+    key: str,
+    options: Sequence[str],
+    shown: Sequence[str],
+    show: Callable[[str], str],
+    default: str | None,
 ) -> Control:
-    names = {show(option): option for option in options}
-    right = _one_of(list(names))
+    names = dict(zip(shown, options, strict=True))
+    right = _one_of(shown)
     return Control(
         key, label, options[0] if default is None else default, right, lambda texts: names.get(texts[-1]), show
     )

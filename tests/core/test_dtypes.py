@@ -415,3 +415,12 @@ def test_minus_zero_after_zero_keeps_its_sign_in_torch_s_cast():
     for value in (0.0, -0.0, 0.0):
         code = torch.tensor([value], dtype=torch.float16).view(torch.int16).item() & 0xFFFF
         assert dtypes.torch_cast(value, "fp16").decoded.code == code
+
+
+@pytest.mark.parametrize("name", ["e2m3", "int8", "uint8", "int16", "int32", "int64"])
+def test_the_text_of_the_ends_is_their_number_and_not_one_beyond_that_saturates(name):
+    fmt = dtypes.find(name)
+    for code in {fmt.max_code, fmt.max_code | fmt.sign_mask, fmt.sign_mask}:
+        one = dtypes.decode(code, fmt)
+        if one.value:
+            assert Fraction(dtypes.shortest_text(one)) == one.value
