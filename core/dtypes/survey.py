@@ -118,20 +118,12 @@ def torch_cast(value: object, fmt: Format | str) -> LibraryCast | None:
     (1.0011717677116394e-08, 448.0)
     """
     fmt = find(fmt) if isinstance(fmt, str) else fmt
-    code = _torch_code(read(value), fmt)
-    if code is None:
-        return None
-    import torch
-
-    return LibraryCast("torch", str(torch.__version__), decode(code, fmt))
-
-
-def _torch_code(exact: Exact, fmt: Format) -> int | None:
     if not fmt.torch_name:
         return None
     import torch
 
-    return _code(_in_torch(exact).to(getattr(torch, fmt.torch_name)).view(torch.uint8).tolist())
+    cast = _in_torch(read(value)).to(getattr(torch, fmt.torch_name))
+    return LibraryCast("torch", str(torch.__version__), decode(_code(cast.view(torch.uint8).tolist()), fmt))
 
 
 @lru_cache(maxsize=8)  # a number is cast to a dozen formats
@@ -156,19 +148,14 @@ def ml_dtypes_cast(value: object, fmt: Format | str) -> LibraryCast | None:
     'nan'
     """
     fmt = find(fmt) if isinstance(fmt, str) else fmt
-    code = _ml_dtypes_code(read(value), fmt)
-    return None if code is None else LibraryCast("ml_dtypes", str(_ml_dtypes().__version__), decode(code, fmt))
-
-
-def _ml_dtypes_code(exact: Exact, fmt: Format) -> int | None:
     library = _ml_dtypes()
     if fmt.name not in ML_DTYPES_NAMES or library is None:
         return None
     import numpy as np
 
     with np.errstate(all="ignore"):
-        cast = _in_numpy(exact).astype(getattr(library, ML_DTYPES_NAMES[fmt.name]))
-    return _code(cast.view(np.uint8).tolist())
+        cast = _in_numpy(read(value)).astype(getattr(library, ML_DTYPES_NAMES[fmt.name]))
+    return LibraryCast("ml_dtypes", str(library.__version__), decode(_code(cast.view(np.uint8).tolist()), fmt))
 
 
 @cache  # a module that is not there is looked for in every folder, each time anew
@@ -189,18 +176,31 @@ def library_casts(value: object, fmt: Format | str) -> tuple[LibraryCast, ...]:
     return tuple(one for one in casts if one is not None)
 
 
-def casts_that_differ(value: object, fmt: Format | str) -> tuple[LibraryCast, ...]:
-    """torch's cast and ml_dtypes' where both have the format and give other codes, NaNs of whatever code apart.
+def casts_that_differ(value: object, formats: Iterable[Format | str]) -> dict[str, tuple[LibraryCast, ...]]:
+    """By the format's name, torch's cast and ml_dtypes' where both have it and give other codes, but for two NaNs.
 
-    >>> casts_that_differ(1, "e4m3fn")
-    ()
+    >>> casts_that_differ(1, FLOATS)
+    {}
     """
-    exact, fmt = read(value), find(fmt) if isinstance(fmt, str) else fmt
-    codes = (_torch_code(exact, fmt), _ml_dtypes_code(exact, fmt))
-    if None in codes or codes[0] == codes[1]:  # most formats, at most numbers
-        return ()
-    casts = library_casts(exact, fmt)
-    return () if all(cast.decoded.kind == "nan" for cast in casts) else casts
+    exact, library = read(value), _ml_dtypes()
+    if library is None:
+        return {}
+    import numpy as np
+    import torch
+
+    in_torch, in_numpy = _in_torch(exact), _in_numpy(exact)
+    found = {}
+    with np.errstate(all="ignore"):
+        for one in formats:
+            fmt = find(one) if isinstance(one, str) else one
+            if not fmt.torch_name or fmt.name not in ML_DTYPES_NAMES:
+                continue
+            ours = in_torch.to(getattr(torch, fmt.torch_name)).view(torch.uint8).tolist()
+            if ours != in_numpy.astype(getattr(library, ML_DTYPES_NAMES[fmt.name])).view(np.uint8).tolist():
+                casts = library_casts(exact, fmt)
+                if any(cast.decoded.kind != "nan" for cast in casts):
+                    found[fmt.name] = casts
+    return found
 
 
 def _code(little_endian: list[int]) -> int:

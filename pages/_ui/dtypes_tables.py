@@ -99,17 +99,17 @@ def survey_table(number: dtypes.Exact, formats: tuple[dtypes.Format, ...]) -> No
 @functools.lru_cache(maxsize=64)
 def _survey_rows(number: dtypes.Exact, formats: tuple[dtypes.Format, ...]) -> list[list[tables.Cell]]:
     rows: list[list[tables.Cell]] = []
+    differ = dtypes.casts_that_differ(number, formats)
     for one in dtypes.survey(number, formats):
         value = "—" if one.decoded is None else (_short(one.decoded), _exact_text(one.decoded))
         ulps = "—" if one.error_ulps is None else _figure(one.error_ulps)
-        note = one.note + _other_library(number, one.fmt)
+        note = one.note + _in_other_libraries(differ.get(one.fmt.name, ()))
         rows.append([one.fmt.label, value, ulps, _relative(number, one), note])
     return rows
 
 
-def _other_library(number: dtypes.Exact, fmt: dtypes.Format) -> str:
+def _in_other_libraries(casts: tuple[dtypes.LibraryCast, ...]) -> str:
     """torch's and ml_dtypes' casts where they disagree, with their versions."""
-    casts = dtypes.casts_that_differ(number, fmt)
     if not casts:
         return ""
     told = "; ".join(f"{cast.library} {cast.version}: {_short(cast.decoded)}" for cast in casts)
