@@ -31,6 +31,10 @@ def relative_errors(number: Exact, formats: tuple[Format, ...]) -> None:
     show(_draw_relative_errors, rows, len(formats), alt_text=_("relative error in each format: {w}").format(w=words))
 
 
+# Said beforehand: pyarrow would look through the values to find out.
+_ERRORS = pyarrow.schema({"format": "string", "error": "float64", "kind": "string", "label": "string"})
+
+
 @functools.lru_cache(maxsize=64)
 def _relative_error_rows(number: Exact, formats: tuple[Format, ...]) -> tuple[pyarrow.Table, str]:
     """The points, and the errors in words."""
@@ -43,8 +47,7 @@ def _relative_error_rows(number: Exact, formats: tuple[Format, ...]) -> tuple[py
             points.append((label, max(one.relative_error, SMALLEST_ERROR), "actual", one.note))
         error = _("none") if one.relative_error is None else units.significant(one.relative_error)
         words.append(f"{label}: {error}")
-    names = ("format", "error", "kind", "label")
-    return pyarrow.table(dict(zip(names, zip(*points, strict=True), strict=True))), "; ".join(words)
+    return pyarrow.table([*zip(*points, strict=True)], schema=_ERRORS), "; ".join(words)
 
 
 def _draw_relative_errors(count: int) -> Any:
