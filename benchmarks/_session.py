@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,8 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 
 REPLY_SECONDS = 90.0
 MOST_OPTIONS = 6
-CHANGED = ("number_input", "text_input", "selectbox", "button_group", "checkbox", "slider", "button")
+TRIGGERS = ("button", "bidi_component")  # what is pressed has no value that stays
+CHANGED = ("number_input", "text_input", "selectbox", "button_group", "checkbox", "slider", *TRIGGERS)
 WORDS = ("html", "markdown", "code", "arrow_vega_lite_chart", "bidi_component")  # measured with as many bytes
 CONTROLS = (
     "number_input",
@@ -49,6 +51,18 @@ class Control:
     fragment: str
 
     @property
+    def label(self) -> str:
+        return "a cell" if self.kind == "bidi_component" else str(self.proto.label)
+
+    @property
+    def cells(self) -> list[str]:
+        """The names of the cells that can be pressed, where it is a component of cells; the twin has one."""
+        shown = json.loads(self.proto.bytes) if self.proto.bytes.startswith(b"{") else None
+        if shown is None:
+            return ["cell"]
+        return [cell[1] for grid in shown["grids"] for row in grid["rows"] for cell in row if cell and shown["picks"]]
+
+    @property
     def is_typed(self) -> bool:
         """Whether it takes ever new values; the others go round a few."""
         return self.kind in ("number_input", "text_input")
@@ -69,6 +83,8 @@ class Control:
             return proto.default ^ bool(step % 2)
         if self.kind == "button":
             return True
+        if self.kind == "bidi_component":
+            return self.cells[step % min(len(self.cells), MOST_OPTIONS)]
         options = [getattr(option, "content", option) for option in proto.options]
         return options[step % min(len(options), MOST_OPTIONS)]
 
@@ -87,6 +103,10 @@ class Control:
     def give(self, value: Any, state: WidgetState) -> str:
         """Say the value as a browser does; the text that it has in the address."""
         state.id = self.proto.id
+        if self.kind == "bidi_component":
+            state.id = f"$$STREAMLIT_INTERNAL_KEY_{self.proto.id}__events"
+            state.json_trigger_value = json.dumps([{"event": "picked", "value": value}])
+            return ""
         if self.kind in ("text_input", "selectbox"):
             state.string_value = value
         elif self.kind == "button_group":
@@ -152,10 +172,10 @@ class Session:
         message = BackMsg()
         state = WidgetState()
         text = control.give(value, state)
-        if control.kind != "button":
+        if control.kind not in TRIGGERS:
             self.states[control.proto.id] = state
         message.rerun_script.widget_states.widgets.extend(self.states.values())  # all of them, as browsers do
-        if control.kind == "button":
+        if control.kind in TRIGGERS:
             message.rerun_script.widget_states.widgets.append(state)
         message.rerun_script.fragment_id = control.fragment
         # A browser writes a bound value into the address by itself.
@@ -209,6 +229,10 @@ class Session:
     def _meet(self, control: Control) -> None:
         """Take a control's value from the page, and keep it if changes of it are measured."""
         kind, proto = control.kind, control.proto
+        if kind == "bidi_component":
+            if control.cells:
+                self.controls[proto.id] = control
+            return
         if kind != "button" and (proto.id not in self.states or proto.set_value):
             self.states[proto.id] = state = WidgetState()
             control.give(control.shown, state)

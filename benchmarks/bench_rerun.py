@@ -3,9 +3,9 @@
 Sessions speak the websocket protocol that browsers speak; the clock runs from sending the changed value to the
 server's "script finished", so the browser's own drawing is left out. Each control of each section of each page is
 changed in a session of its own, opened by the section's link: a number or a text to values that it has not had ("new"),
-then back to ones it has had ("again": charts come from the cache); a choice, a switch or a slider goes round a few
-("again"); before a button is pressed ("again") the next one is, which is not counted. Beside it, turn by turn, the same
-is done to a control of the same kind in
+then back to ones it has had ("again": charts come from the cache); a choice, a switch, a slider or a cell that can be
+pressed goes round a few ("again"); before a button is pressed ("again") the next one is, which is not counted. Beside
+it, turn by turn, the same is done to a control of the same kind in
 
 - *its controls alone*: controls of the same kinds and bound alike, in a fragment and nothing else. A change should cost
   at most 1.5 times that.
@@ -13,7 +13,7 @@ is done to a control of the same kind in
   of as many bytes. That is what Streamlit asks for whatever is shown; what a section takes beyond it is its own work.
 
 Nothing else is open. Both run as Streamlit comes, ours with what ``pages/_ui/serving.py`` changes. A ratio is the
-median of the rounds'. Left out are buttons that start jobs, cells that are clicked, and what reruns a whole page.
+median of the rounds'. Left out are buttons that start jobs, and what reruns a whole page.
 """
 
 from __future__ import annotations
@@ -106,6 +106,8 @@ async def measure(twin_url: str, napkin_url: str) -> list[Row]:
         controls = [one for one in section.controls.values() if one.fragment]
         for place, control in enumerate(controls):
             counted = {ALONE: section.kinds(control.fragment)}
+            if control.kind == "bidi_component":  # which is in the way of no other control
+                counted[ALONE].append(control.kind)
             if not place:
                 counted[ELEMENTS] = section.kinds(control.fragment, everything=True)
             beside = {what: twin(twin_url, kinds) for what, kinds in counted.items() if name != "empty app"}
@@ -115,7 +117,7 @@ async def measure(twin_url: str, napkin_url: str) -> list[Row]:
             for which, value in enumerate(("new value", "value again")):
                 if not own[which]:
                     continue
-                rows.append((f"{name}: {control.proto.label}, {value}", statistics.median(own[which]), "ms", None))
+                rows.append((f"{name}: {control.label}, {value}", statistics.median(own[which]), "ms", None))
                 for what, other in zip(beside, others, strict=True):
                     # Round by round, as a shared machine is now quicker and now slower.
                     ratios[what].append(statistics.median(map(truediv, own[which], other[which])))

@@ -76,7 +76,7 @@ def _rounded(exact: Exact, fmt: Format) -> Rounded:
 def _over(size: Fraction, whole: Fraction) -> float:
     """The quotient; infinite where it is beyond fp64."""
     try:
-        return float(size / whole)
+        return (size.numerator * whole.denominator) / (size.denominator * whole.numerator)
     except OverflowError:
         return math.inf
 

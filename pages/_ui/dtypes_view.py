@@ -28,6 +28,7 @@ SPECIALS = {
 }  # fmt: skip
 
 
+@functools.cache
 def label_of(name: str) -> str:
     """A format's name with its width."""
     return _("a format of your own") if name == OWN else dtypes.FORMATS[name].label
