@@ -137,6 +137,7 @@ class Session:
     page_hash: str = ""
     controls: dict[str, Control] = field(default_factory=dict)
     states: dict[str, WidgetState] = field(default_factory=dict)  # what all controls are at, by id
+    left: dict[str, WidgetState] = field(default_factory=dict)  # what they were at before the whole page ran again
     sections: list[str] = field(default_factory=list)  # labels of the control that chooses the page's section
     sections_key: str = ""
     pages: list[str] = field(default_factory=list)  # what the navigation offers, the start page as ""
@@ -188,6 +189,8 @@ class Session:
         message.rerun_script.page_script_hash = self.page_hash
         message.rerun_script.query_string = self.query
         running = self.is_waiting = False
+        if not message.rerun_script.fragment_id:  # the whole page: what does not come again is gone
+            self.controls, self.left, self.states = {}, self.states, {}
         came: list[ForwardMsg] = []
         data = message.SerializeToString()
         async with asyncio.timeout(REPLY_SECONDS):
@@ -234,8 +237,11 @@ class Session:
                 self.controls[proto.id] = control
             return
         if kind != "button" and (proto.id not in self.states or proto.set_value):
-            self.states[proto.id] = state = WidgetState()
-            control.give(control.shown, state)
+            if proto.id in self.left and not proto.set_value:
+                self.states[proto.id] = self.left[proto.id]
+            else:
+                self.states[proto.id] = state = WidgetState()
+                control.give(control.shown, state)
         if kind == "button_group" and proto.query_param_key.endswith("_section"):
             self.sections = [option.content for option in proto.options]
             self.sections_key = proto.query_param_key

@@ -15,6 +15,14 @@ from core.dtypes.blocks import (
     quantise,
     sample,
 )
+from core.dtypes.casts import (
+    ML_DTYPES_NAMES,
+    LibraryCast,
+    casts_that_differ,
+    library_casts,
+    ml_dtypes_cast,
+    torch_cast,
+)
 from core.dtypes.codec import Decoded, decode, encode, encode_ratio, flip, neighbour, round_to, spacing
 from core.dtypes.create import CREATED, MAX_ROWS, NewTensor, compare_created, create, truncated_deviation
 from core.dtypes.device import (
@@ -81,19 +89,7 @@ from core.dtypes.storage import (
     tensor_bytes,
     view_claims,
 )
-from core.dtypes.survey import (
-    ML_DTYPES_NAMES,
-    LibraryCast,
-    Rounded,
-    casts_that_differ,
-    compare_cast,
-    compare_relative_error,
-    in_words,
-    library_casts,
-    ml_dtypes_cast,
-    survey,
-    torch_cast,
-)
+from core.dtypes.survey import Rounded, compare_cast, compare_relative_error, in_words, survey
 from core.dtypes.typed import Typed, exact_of, power_text, shortest_text, typed
 from core.dtypes.updates import (
     MAX_STEPS,

@@ -28,7 +28,7 @@ except ImportError:  # another version: every control is drawn by Streamlit
 
 
 MOST_KEPT = 512
-# The field by which a control is told a value that the script has set.
+# The field by which a control is told a value that the browser does not know.
 _VALUE = {
     "number_input": "value", "text_input": "value", "checkbox": "value", "slider": "value", "selectbox": "raw_value",
     "button_group": "raw_values",
@@ -57,20 +57,19 @@ def draw(
     key: str,
     given: tuple[Any, ...],
     anew: Callable[[], Any],
-    takes: Callable[[Any], bool] = lambda value: True,
     change: Callable[[Element], None] | None = None,
 ) -> Any:
     """The value of the control ``key``, which ``anew`` draws and ``given`` tells apart from others drawn so.
 
-    It is sent as it was where it was last drawn in this fragment, with the same given, and its value is one that the
-    control still ``takes``; a value that the script has set is told. ``change`` puts in what is new at every run.
+    It is sent as it was where it was last drawn in this fragment, with the same given; a value that the browser does
+    not know is told. ``change`` puts in what is new at every run.
     """
     context = get_script_run_ctx(suppress_warning=True)
     if ThreadState is None or context is None or not context.fragment_ids_this_run:
         return anew()
     drawn = kept.get(key)
     if drawn is not None and drawn.given == given:
-        sent = _send_again(context, key, drawn, takes, change)
+        sent = _send_again(context, key, drawn, change)
         if sent is not None:
             return sent.value
     return _draw_and_keep(context, kept, key, given, anew)
@@ -107,20 +106,16 @@ def _place(context: Any) -> Any:
     return None if thread.fragment_id and _needs_outside_wrapper(at, thread, context.fragment_storage) else at._cursor
 
 
-def _send_again(
-    context: Any, key: str, drawn: _Drawn, takes: Callable[[Any], bool], change: Callable[[Element], None] | None
-) -> _Sent | None:
+def _send_again(context: Any, key: str, drawn: _Drawn, change: Callable[[Element], None] | None) -> _Sent | None:
     state, place = context.session_state._state, _place(context)
     kind = drawn.message.delta.new_element.WhichOneof("type") or ""
-    if (
-        key in state._old_state  # not on the page last time, and kept
-        or (key in state._new_session_state and kind not in _VALUE)
-        or ThreadState.get().fragment_id != drawn.metadata[0].fragment_id
-        or place is None
-    ):
+    # Set by the script, or kept from when it was last on the page: then there may be a value to tell.
+    may_tell = key in state._new_session_state or key in state._old_state
+    elsewhere = ThreadState.get().fragment_id != drawn.metadata[0].fragment_id
+    if place is None or elsewhere or (may_tell and kind not in _VALUE):
         return None
     result, *_events = [register_widget_from_metadata(one, context) for one in drawn.metadata]
-    if not takes(result.value) or (result.value_changed and kind not in _VALUE):
+    if result.value_changed and kind not in _VALUE:
         return None
     _register_element_id(context, kind, drawn.metadata[0].id)
     message = ForwardMsg()

@@ -42,14 +42,15 @@ class Server:
 
 
 @contextmanager
-def running_app(log: Path) -> Iterator[Server]:
-    """The app as a student starts it, on a free port of this machine."""
+def running_app(log: Path, changed: str = "") -> Iterator[Server]:
+    """The app as a student starts it, on a free port of this machine; or ``changed`` by a line of Python."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("NAPKIN_", "STREAMLIT_"))}
     environment |= {"NAPKIN_RUNS_DIR": str(log.parent / "runs"), "NAPKIN_CALIBRATE_ONCE": "1"}
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", "--server.headless=true"]
+    start = ["-c", f"{changed}; from streamlit.web import cli; cli.main()"] if changed else ["-m", "streamlit"]
+    command = [sys.executable, *start, "run", "app.py", f"--server.port={port}", "--server.headless=true"]
     with log.open("wb") as out:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT)
     server = Server(f"http://localhost:{port}", log, process)

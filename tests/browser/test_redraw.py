@@ -1,24 +1,36 @@
-"""A control that is drawn as before is sent as Streamlit sends it: byte for byte, in each section of each page."""
+"""A control that is drawn as before is sent as Streamlit sends it, byte for byte, whatever was done before.
+
+Beside the app runs one in which Streamlit draws every control at every run. Two visitors do the same in both.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
 
-from benchmarks._session import CONTROLS, Session
+from benchmarks._session import CONTROLS, Control, Session
 from pages._ui import redraw
+from tests.browser.conftest import running_app
 
 pytestmark = pytest.mark.browser
 
+CHANGES = 5
+# Those whose controls do not wait for a job, which may be done sooner or later.
+PAGES = ("", "dtypes", "strides_views", "flops_mfu", "gradients")
+
 
 @dataclass
-class Listener(Session):
-    """A visitor that keeps what came of controls in the last run, without their values' way to the browser."""
+class Visitor(Session):
+    """One who keeps what came of controls in the last run."""
 
     heard: list[bytes] = field(default_factory=list)
+    chooser: Control | None = None  # of the page's section
 
     async def _run(self, message):
         self.heard.clear()
@@ -29,137 +41,132 @@ class Listener(Session):
         if kind == "delta" and forward.delta.new_element.WhichOneof("type") in CONTROLS:
             self.heard.append(forward.SerializeToString(deterministic=True))
 
+    def _meet(self, control):
+        super()._meet(control)
+        if control.kind == "button_group" and control.proto.query_param_key.endswith("_section"):
+            self.chooser = control
 
-async def compare(url: str) -> list[str]:
-    """What differs where a control gets a value again: first Streamlit drew them all, and then they were kept."""
-    start = Session(url)
-    await start.open()
-    found, count = [], 0
-    for page in start.pages:
-        first = Session(url, page)
-        await first.open()
-        for section in first.sections[:-1]:  # the last is all of them
-            visitor = Listener(url, page, f"{first.sections_key}={section}")
-            await visitor.open()
-            control = next((one for one in visitor.controls.values() if one.fragment and one.kind != "button"), None)
-            if control is not None:
-                await visitor.change(control, control.value(1))
-                by_streamlit = [*visitor.heard]
-                await visitor.change(control, control.value(2))
-                await visitor.change(control, control.value(1))
-                count += len(by_streamlit)
-                found += [f"{page}, {section}"] if visitor.heard != by_streamlit else []
-            await visitor.close()
-        await first.close()
-    await start.close()
-    assert count > 200
-    return found
+    @property
+    def inside(self) -> list[Control]:
+        """The controls of the section."""
+        return [one for one in self.controls.values() if one.fragment]
 
 
-async def press_every_button(url: str) -> tuple[list[str], int]:
-    """What differs where a button sets values of controls that are kept from what it does to new ones.
+class Pair:
+    """Two visitors who do the same, one of each app."""
 
-    A change afterwards is of controls that Streamlit drew with the set value, or before that.
-    """
-    found, told = [], 0
-    for page, section in (
-        ("flops_mfu", "Count"),
-        ("dtypes", "All formats"),
-        ("tensors_memory", "Bytes"),
-        ("einops_playground", "Pattern"),
-        ("", "Training time"),
-    ):
-        address = f"{page or 'napkin'}_section={section}"
-        one = Listener(url, page, address)
-        await one.open()
-        moved = next(c for c in one.controls.values() if c.fragment and c.is_typed)
-        buttons = [c.proto.label for c in one.of_kind("button") if c.fragment]
-        assert len(buttons) > 2
-        await one.close()
-        for label in buttons:
-            heard = []
-            for changes in (0, 3):
-                visitor = Listener(url, page, address)
-                await visitor.open()
-                for step in (*range(1, changes), 0)[:changes]:  # and back to where it was
-                    await visitor.change(visitor.controls[moved.proto.id], moved.value(step))
-                button = next(c for c in visitor.of_kind("button") if c.fragment and c.proto.label == label)
-                await visitor.change(button, True)
-                told += sum(one.proto.set_value for one in visitor.controls.values() if one.kind != "button")
-                heard.append([*visitor.heard])
-                await visitor.change(visitor.controls[moved.proto.id], moved.value(1))
-                assert not any(one.proto.set_value for one in visitor.controls.values() if one.kind != "button")
-                heard[-1] += visitor.heard
-                await visitor.close()
-            found += [f"{page}, {section}, {label}"] if heard[0] != heard[1] else []
-    return found, told
+    def __init__(self, page: str, address: str, urls: tuple[str, str]) -> None:
+        self.one, self.other = (Visitor(url, page, address) for url in urls)
+        self.told, self.done = 0, [address]
+
+    async def change(self, control: Control, value: object) -> None:
+        """Both; the controls that came of it must be the same."""
+        self.done.append(f"{control.label} = {value}")
+        for visitor in (self.one, self.other):
+            await visitor.change(control, value)
+        assert self.one.heard == self.other.heard, self.done
+        assert self.one.query == self.other.query, self.done
+        self.told += sum(getattr(one.proto, "set_value", False) for one in self.one.inside)
+
+    def labelled(self, label: str, *kinds: str) -> Control:
+        return next(one for one in self.one.of_kind(*kinds) if one.fragment and one.label == label)
 
 
-async def moved(url: str) -> tuple[list[bytes], list[bytes]]:
-    """The controls of a section where the first brings others in front of the last: kept before, and all new."""
-    heard = []
-    for earlier in (("bf16", "fp16"), ()):
-        visitor = Listener(url, "dtypes", "dtypes_section=Range")
+@asynccontextmanager
+async def visit(page: str, section: str, urls: tuple[str, str]) -> AsyncIterator[Pair]:
+    pair = Pair(page, f"{page or 'napkin'}_section={section}", urls)
+    for visitor in (pair.one, pair.other):
         await visitor.open()
-        chooser = next(c for c in visitor.of_kind("selectbox") if c.proto.label == "Format")
-        for option in (*earlier, "a format of your own"):
-            await visitor.change(chooser, option)
-        heard.append([*visitor.heard])
+    yield pair
+    for visitor in (pair.one, pair.other):
         await visitor.close()
-    return heard[0], heard[1]
 
 
-async def press_and_move_on(url: str) -> None:
-    """A preset's values reach the browser, once; what is changed afterwards is kept."""
-    visitor = Listener(url, "gradients", "gradients_section=Check")
-    await visitor.open()
-    w1, x2 = (next(c for c in visitor.of_kind("number_input") if c.proto.label == label) for label in ("w₁", "x₂"))
-    for value in (3.0, 4.0):  # drawn, and then kept
-        await visitor.change(w1, value)
-    assert not any(c.proto.set_value for c in visitor.of_kind("number_input"))
-    await visitor.change(x2, 7.5)
-    assert visitor.states[w1.proto.id].double_value == 4.0
-    await visitor.close()
-
-    visitor = Listener(url, "flops_mfu", "flops_mfu_section=Count")
-    await visitor.open()
-    batch = next(c for c in visitor.of_kind("number_input") if c.proto.label == "B")
-    for value in (3, 4):
-        await visitor.change(batch, value)
-    preset = next(c for c in visitor.of_kind("button") if c.proto.label == "256³")
-    await visitor.change(preset, True)
-    assert visitor.controls[batch.proto.id].proto.set_value
-    assert visitor.controls[batch.proto.id].proto.value == 256
-    depth = next(c for c in visitor.of_kind("number_input") if c.proto.label == "D")
-    await visitor.change(depth, 300)
-    assert not visitor.controls[batch.proto.id].proto.set_value
-    assert visitor.states[batch.proto.id].int_value == 256
-    assert "b=256" in visitor.query
-    await visitor.close()
+@pytest.fixture(scope="module")
+def urls(server, tmp_path_factory):
+    assert redraw.ThreadState is not None, "this version of Streamlit has not got what is used; it only gets slower"
+    never = "from pages._ui import redraw; redraw.ThreadState = None"
+    with running_app(tmp_path_factory.mktemp("plain") / "streamlit.log", never) as plain:
+        yield server.url, plain.url
 
 
-def elsewhere(coroutine) -> object:
+def elsewhere(function: Callable, *given):
     """Playwright has an event loop in this thread."""
     with ThreadPoolExecutor(1) as apart:
-        return apart.submit(lambda: asyncio.run(coroutine)).result()
+        return apart.submit(lambda: asyncio.run(function(*given))).result()
 
 
-def test_what_is_kept_is_what_streamlit_would_send(server):
-    assert redraw.ThreadState is not None, "this version of Streamlit has not got what is used; it only gets slower"
-    assert elsewhere(compare(server.url)) == []
+async def change_at_random(urls: tuple[str, str]) -> int:
+    """In each section some controls, one after another; then another section and back. How many values were told."""
+    told = 0
+    for page in PAGES:
+        first = Session(urls[0], page)
+        await first.open()
+        await first.close()
+        sections = first.sections[:-1]  # the last is all of them
+        for place, section in enumerate(sections[::3]):
+            choose = random.Random(f"{page}, {section}")
+            async with visit(page, section, urls) as pair:
+                for step in range(CHANGES):
+                    if step == CHANGES - 3 and len(sections) > 1:
+                        await pair.change(pair.one.chooser, sections[3 * place - 1])
+                        await pair.change(pair.one.chooser, section)
+                    if not pair.one.inside:
+                        break
+                    control = choose.choice(pair.one.inside)
+                    await pair.change(control, control.value(choose.randrange(1, 6)))
+                told += pair.told
+    return told
 
 
-def test_values_that_a_button_sets_are_told_as_streamlit_tells_them(server):
-    found, told = elsewhere(press_every_button(server.url))
-    assert found == []
-    assert told > 50
+def test_whatever_is_changed_the_controls_are_those_that_streamlit_draws(urls):
+    assert elsewhere(change_at_random, urls) > 20
 
 
-def test_what_is_kept_moves_to_its_place(server):
-    kept, new = elsewhere(moved(server.url))
-    assert kept == new
-    assert len(new) == 7
+async def bring_others(urls: tuple[str, str]) -> None:
+    """Controls that come, go, come back with the value they had, and move others."""
+    async with visit("dtypes", "Range", urls) as pair:
+        chooser = pair.labelled("Format", "selectbox")
+        for option in ("bf16", "fp16", "a format of your own"):
+            await pair.change(chooser, option)
+        for value in (5, 6):
+            await pair.change(pair.labelled("Exponent bits", "number_input"), value)
+        for option in ("fp16", "bf16", "a format of your own", "fp16"):
+            await pair.change(chooser, option)
+        assert pair.told > 0, "the exponent bits came back"
+    async with visit("", "Training time", urls) as pair:
+        switch = pair.labelled("Energy and cost", "checkbox")
+        before = len(pair.one.inside)
+        for value in (True, False, True):
+            await pair.change(switch, value)
+        new = pair.one.inside[before:]
+        assert new
+        for step in (1, 2):
+            for control in new:
+                await pair.change(control, control.value(step))
+        for value in (False, True):
+            await pair.change(switch, value)
+        await pair.change(new[0], new[0].value(3))
 
 
-def test_a_value_that_a_button_sets_is_told_and_stays(server):
-    elsewhere(press_and_move_on(server.url))
+def test_controls_that_come_and_go_are_told_what_they_had(urls):
+    elsewhere(bring_others, urls)
+
+
+async def press_and_move_on(urls: tuple[str, str]) -> None:
+    """A preset's values reach the browser, once; what is changed afterwards is kept."""
+    async with visit("flops_mfu", "Count", urls) as pair:
+        batch = pair.labelled("B", "number_input")
+        for value in (3, 4):
+            await pair.change(batch, value)
+        await pair.change(pair.labelled("256³", "button"), True)
+        assert pair.one.controls[batch.proto.id].proto.set_value
+        assert pair.one.controls[batch.proto.id].proto.value == 256
+        await pair.change(pair.labelled("D", "number_input"), 300)
+        assert not pair.one.controls[batch.proto.id].proto.set_value
+        assert pair.one.states[batch.proto.id].int_value == 256
+        assert "b=256" in pair.one.query
+
+
+def test_a_value_that_a_button_sets_is_told_and_stays(urls):
+    elsewhere(press_and_move_on, urls)
