@@ -96,7 +96,7 @@ def library_casts(value: object, fmt: Format | str) -> tuple[LibraryCast, ...]:
 def casts_that_differ(value: object, formats: Iterable[Format | str]) -> dict[str, tuple[LibraryCast, ...]]:
     """By the format's name, torch's cast and ml_dtypes' where both have it and give other codes, but for two NaNs.
 
-    >>> casts_that_differ(1, FLOATS)
+    >>> casts_that_differ(1, ["bf16", "e4m3fn"])
     {}
     """
     exact, library = read(value), _ml_dtypes()
