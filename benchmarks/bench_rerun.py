@@ -26,7 +26,7 @@ from operator import truediv
 from benchmarks._server import NAPKIN, SAME_CONTROLS, Row, serve, wait_until_quiet
 from benchmarks._session import Session
 
-ROUNDS = 25
+ROUNDS = 9  # for each of 500 controls
 WARMUPS = 5
 TARGET = 1.5
 CALIBRATION_SECONDS = 60.0
