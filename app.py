@@ -6,12 +6,12 @@ import streamlit as st
 from starlette.middleware import Middleware
 
 from core.words import _
-from pages._ui import serving, warm
+from pages._ui import sending, warm
 
 PAGES = Path(__file__).resolve().parent / "pages"
 
 if __name__ == "__main__":  # Streamlit runs this file for every visit
-    st.set_page_config(page_title="Napkin", page_icon="🧮", layout="wide", initial_sidebar_state="collapsed")
+    st.set_page_config(page_title="Napkin", layout="wide", initial_sidebar_state="collapsed")
     warm.first_visit()
     navigation = {
         _("Start"): [st.Page(PAGES / "napkin.py", title=_("Napkin"), default=True)],
@@ -37,5 +37,7 @@ if __name__ == "__main__":  # Streamlit runs this file for every visit
         ],
     }
     st.navigation(navigation, position="top").run()
+    st.set_page_config(page_icon="🧮")  # last: a first visitor would wait 60 ms for Streamlit's list of emoji
 else:  # the server imports it once
-    app = st.App(__file__, lifespan=warm.lifespan, middleware=[Middleware(serving.Together)])
+    middleware = [Middleware(sending.FilesAtOnce), Middleware(sending.Together)]
+    app = st.App(__file__, lifespan=warm.lifespan, middleware=middleware)

@@ -11,9 +11,10 @@ import contextlib
 import functools
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from streamlit import delta_generator
 from streamlit.runtime import app_session, runtime
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunnerEvent
 from streamlit.runtime.state.safe_session_state import SafeSessionState
@@ -23,15 +24,13 @@ from streamlit.runtime.state.safe_session_state import SafeSessionState
 FLUSH_SECONDS = 0.001
 HAND_OVER_SECONDS = 0.005  # as long as Streamlit lets a message wait
 TURN_MESSAGES = 32  # a connection takes 500 that wait
-TOGETHER_BYTES = 2**16
-MOMENT_SECONDS = 0.01
-GREETINGS = 2  # the handshake and the session's description are not kept waiting
 
 
 def speed_up() -> None:
     """Change what can be changed before the first visitor comes."""
     runtime.MESSAGE_FLUSH_INTERVAL_SECS = FLUSH_SECONDS  # type: ignore[attr-defined]
     _send_small_messages_at_once()
+    _know_that_a_server_runs()
     _read_the_theme_once()
     _hand_over_together()
     _look_up_what_is_asked_for()
@@ -53,6 +52,16 @@ def _send_small_messages_at_once() -> None:
 
     if hasattr(asyncio.base_events, "_set_nodelay"):
         asyncio.base_events._set_nodelay = set_nodelay
+
+
+def _know_that_a_server_runs() -> None:
+    """Skip Streamlit's look, before its first element, whether somebody runs the script without a server.
+
+    It asks where each function on the stack comes from, which follows the path of every module that is imported: 70 ms
+    that the first visitor waits for the first word.
+    """
+    if hasattr(delta_generator, "_use_warning_has_been_displayed"):
+        delta_generator._use_warning_has_been_displayed = True
 
 
 def _read_the_theme_once() -> None:
@@ -181,81 +190,3 @@ def _send_many_in_one_turn() -> None:
 
     session.flush_browser_queue = flush_many  # type: ignore[method-assign]
     server._send_message = send_many  # type: ignore[method-assign,assignment]
-
-
-class Together:
-    """ASGI middleware: messages that a rerun sends right after each other leave in one write.
-
-    Streamlit sends each in a turn of the loop of its own, and uvicorn writes each to the socket: some 15 calls of the
-    system, of 0.15 ms where the interpreter is busy. Together they cost one, and the browser wakes once.
-    """
-
-    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        connection: Any = getattr(send, "__self__", None)  # uvicorn's
-        if scope["type"] == "websocket" and hasattr(connection, "transport"):
-            connection.transport = _Gathering(connection.transport)
-            receive = connection.transport.counting(receive)
-        await self._app(scope, receive, send)
-
-
-class _Gathering:
-    """A transport that writes when the loop has had a turn in which nothing was added.
-
-    What the first request of a visit gets is written when nothing was added for a moment: the browser draws the
-    navigation and the words at once.
-    """
-
-    def __init__(self, transport: Any) -> None:
-        self._transport = transport
-        self._requests = 0
-        self._waiting = bytearray()
-        self._seen = 0
-        self._written = 0
-
-    def counting(self, receive: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
-        """The same, with the requests counted."""
-
-        async def receive_and_count() -> Any:
-            message = await receive()
-            self._requests += message["type"] == "websocket.receive"
-            return message
-
-        return receive_and_count
-
-    def write(self, data: bytes) -> None:
-        self._written += 1
-        if not self._waiting:
-            self._seen = 0
-            self._wait()
-        self._waiting += data
-        if len(self._waiting) > TOGETHER_BYTES or self._written <= GREETINGS:
-            self._flush()
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def _wait(self) -> None:
-        loop = asyncio.get_running_loop()
-        if self._requests > 1:
-            loop.call_soon(self._turn)
-        else:
-            loop.call_later(MOMENT_SECONDS, self._turn)
-
-    def _turn(self) -> None:
-        if len(self._waiting) == self._seen:
-            self._flush()
-        else:
-            self._seen = len(self._waiting)
-            self._wait()
-
-    def _flush(self) -> None:
-        if self._waiting:
-            self._transport.write(bytes(self._waiting))
-            self._waiting.clear()

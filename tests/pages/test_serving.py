@@ -6,144 +6,15 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from streamlit import config
+from streamlit import config, delta_generator, env_util
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import app_session, runtime
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunnerEvent
 from streamlit.runtime.state.safe_session_state import SafeSessionState
 from streamlit.web.server.starlette.starlette_server_config import WEBSOCKET_MAX_SEND_QUEUE_SIZE
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from pages._ui import frame, serving, warm
 from tests.pages.helpers import open_page
-
-
-class Connection:
-    """What uvicorn's connection is to the app: it sends, by writing to its transport."""
-
-    def __init__(self):
-        self.transport = self.socket = Socket()
-
-    async def send(self, message):
-        self.transport.write(message["bytes"])
-
-
-class Socket:
-    def __init__(self):
-        self.written, self.is_closed = [], False
-
-    def write(self, data):
-        assert not self.is_closed
-        self.written.append(data)
-
-    def close(self):
-        self.is_closed = True
-
-    def is_closing(self):
-        return self.is_closed
-
-
-GREETING = [b"handshake", b"session"]
-
-
-def served(app, scope="websocket", requests=2, seconds=0.0):
-    """The connection after the app has run behind the middleware, and all is written."""
-
-    async def request():
-        return {"type": "websocket.receive"}
-
-    async def run():
-        connection = Connection()
-
-        async def answer(_scope, receive, send):
-            for _one in range(requests):
-                await receive()
-            await app(connection, send)
-
-        await serving.Together(answer)({"type": scope}, request, connection.send)
-        while getattr(connection.transport, "_waiting", b""):
-            await asyncio.sleep(seconds)
-        return connection
-
-    return asyncio.run(run())
-
-
-async def say(send, *messages, seconds=0.0):
-    """Each in a turn of the loop of its own, as Streamlit does."""
-    for one in messages:
-        await send({"bytes": one})
-        await asyncio.sleep(seconds)
-
-
-def test_messages_of_a_rerun_leave_in_one_write_in_their_order():
-    async def app(_connection, send):
-        await say(send, *GREETING)
-        await say(send, b"new session", b"card", b"chart", b"finished")
-
-    assert served(app).socket.written == [*GREETING, b"new sessioncardchartfinished"]
-
-
-def test_what_comes_later_does_not_wait_and_is_not_lost():
-    async def app(connection, send):
-        await say(send, *GREETING, b"first", b"second")
-        for _turn in range(3):
-            await asyncio.sleep(0)
-        assert connection.socket.written == [*GREETING, b"firstsecond"]
-        await say(send, b"third")
-        assert not connection.transport.is_closing(), "everything else is the transport's own"
-        connection.transport.close()
-
-    connection = served(app)
-    assert connection.socket.written == [*GREETING, b"firstsecond", b"third"]
-    assert connection.socket.is_closed, "after what was waiting"
-
-
-def test_a_new_visitors_words_wait_for_a_moment_in_which_none_comes(monkeypatch):
-    monkeypatch.setattr(serving, "MOMENT_SECONDS", 0.05)
-
-    async def app(connection, send):
-        await say(send, *GREETING)
-        assert connection.socket.written == GREETING
-        await say(send, b"navigation", b"style", b"question", seconds=0.001)
-        assert connection.socket.written == GREETING
-
-    assert served(app, requests=1, seconds=0.01).socket.written == [*GREETING, b"navigationstylequestion"]
-
-
-def test_much_is_written_as_it_comes():
-    large = bytes(serving.TOGETHER_BYTES)
-
-    async def app(connection, send):
-        await say(send, *GREETING)
-        await send({"bytes": b"a"})
-        await send({"bytes": large})
-        assert connection.socket.written == [*GREETING, b"a" + large]
-        await send({"bytes": b"b"})
-
-    assert served(app).socket.written == [*GREETING, b"a" + large, b"b"]
-
-
-def test_pages_over_http_and_other_servers_are_left_alone():
-    async def app(connection, send):
-        await say(send, b"one", b"two")
-        assert connection.transport is connection.socket
-
-    assert served(app, "http").socket.written == [b"one", b"two"]
-
-    async def send(message):
-        sent.append(message)
-
-    async def other(_scope, _receive, given):
-        await given({"bytes": b"one"})
-
-    sent = []
-    asyncio.run(serving.Together(other)({"type": "websocket"}, None, send))
-    assert sent == [{"bytes": b"one"}]
-
-
-def test_uvicorn_writes_each_message_to_a_transport_that_can_be_given():
-    """A version that does otherwise would not be sped up."""
-    assert "self.transport.write(" in inspect.getsource(WebSocketsSansIOProtocol.send)
 
 
 def theme_sent() -> bytes:
@@ -174,12 +45,25 @@ def test_the_theme_is_read_once_and_said_the_same_every_time(monkeypatch):
     assert len(asked) == 6
 
 
+def test_a_first_element_does_not_ask_for_the_whole_stack(monkeypatch):
+    looked = []
+    monkeypatch.setattr(env_util, "is_repl", lambda: looked.append(1))
+    monkeypatch.setattr(delta_generator, "_use_warning_has_been_displayed", False)
+    delta_generator._maybe_print_use_warning()
+    assert looked, "a version that does not look, or elsewhere, needs no help"
+    monkeypatch.setattr(delta_generator, "_use_warning_has_been_displayed", False)
+    serving._know_that_a_server_runs()
+    delta_generator._maybe_print_use_warning()
+    assert len(looked) == 1
+
+
 def test_the_server_hands_on_what_a_script_has_made_within_a_millisecond(monkeypatch):
     """Streamlit's server reads this name at each round: a version that calls it otherwise would not be sped up."""
     assert isinstance(runtime.MESSAGE_FLUSH_INTERVAL_SECS, float)
     assert "sleep(MESSAGE_FLUSH_INTERVAL_SECS)" in inspect.getsource(runtime.Runtime)
 
     for where, name in (
+        (delta_generator, "_use_warning_has_been_displayed"),
         (app_session, "_populate_theme_msg"),
         (app_session.AppSession, "_on_scriptrunner_event"),
         (runtime.Runtime, "_enqueued_some_message"),

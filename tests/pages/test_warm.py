@@ -2,12 +2,18 @@
 
 import ast
 import gc
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
+import streamlit as st
 import torch
+from streamlit.testing.v1 import AppTest
 
-from pages._ui import warm
+from pages._ui import frame, warm
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_pages_compute_on_one_thread():
@@ -45,7 +51,7 @@ def test_a_new_thread_computes_alone():
 
 
 def test_what_is_imported_first_is_what_the_start_page_imports():
-    page = ast.parse((Path(__file__).parents[2] / "pages" / "napkin.py").read_text())
+    page = ast.parse((ROOT / "pages" / "napkin.py").read_text())
     asked = {
         f"{node.module}.{alias.name}"
         for node in ast.walk(page)
@@ -53,6 +59,23 @@ def test_what_is_imported_first_is_what_the_start_page_imports():
         for alias in node.names
     }
     assert set(warm.START_PAGE) <= asked
+
+
+def test_the_first_words_wait_for_no_chart_and_no_torch():
+    """What a first visitor waits for, each 60 ms and more."""
+    command = f"import sys, streamlit; {'; '.join(f'import {one}' for one in warm.START_PAGE)}; print(*sys.modules)"
+    imported = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
+    late = {"torch", "numpy", "pandas", "pyarrow", "altair", "einops", "PIL", "streamlit.emojis"}
+    assert not late & set(imported.stdout.split())
+
+
+def test_the_icon_comes_when_the_page_is_out(monkeypatch):
+    """Streamlit reads its list of all emoji to know one, 60 ms the first time."""
+    called = []
+    monkeypatch.setattr(st, "set_page_config", lambda **given: called.append(list(given)))
+    monkeypatch.setattr(frame.warm, "page_is_out", lambda: called.append("page is out"))
+    AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    assert called == [["page_title", "layout", "initial_sidebar_state"], "page is out", ["page_icon"]]
 
 
 def test_garbage_is_looked_for_again_when_all_is_imported(monkeypatch):

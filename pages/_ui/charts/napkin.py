@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
-
-import pyarrow
+from typing import TYPE_CHECKING, Any
 
 from core import napkin
 from core.napkin import PublishedRun, Recipe
 from core.words import _
 from pages._ui.charts import CLAIM, MEMORY_COLORS, UNEXPLAINED, canvas, names_axis, show
+
+if TYPE_CHECKING:  # imported where it is used: the start page's words do not wait for it
+    from pyarrow import Table
 
 
 def days_by_devices(num_params: float, num_tokens: float, devices: int, peak: float, mfu: float) -> None:
@@ -56,8 +57,10 @@ def recipe_bytes(recipes: Sequence[Recipe], chosen: str) -> None:
 
 
 @functools.lru_cache(maxsize=8)
-def _recipe_rows(recipes: tuple[Recipe, ...], chosen: str) -> tuple[pyarrow.Table, tuple[str, ...]]:
+def _recipe_rows(recipes: tuple[Recipe, ...], chosen: str) -> tuple[Table, tuple[str, ...]]:
     """The chart's rows, and the names of the parts."""
+    import pyarrow
+
     rows = []
     for recipe in recipes:
         parts = napkin.recipe_parts(recipe)
@@ -83,8 +86,10 @@ def _draw_recipes(parts: tuple[str, ...]) -> Any:
 
 
 @functools.cache
-def published() -> pyarrow.Table:
+def published() -> Table:
     """All rows of the published trainings, as columns."""
+    import pyarrow
+
     rows = napkin.published_table()
     return pyarrow.table({name: [row[name] for row in rows] for name in rows[0]})
 
