@@ -17,7 +17,6 @@ from typing import Any
 
 from streamlit.runtime.pages_manager import PagesManager
 
-from core import jobs
 from pages._ui import serving
 
 IDLE_SECONDS = 3.0
@@ -112,6 +111,8 @@ def _warm() -> None:
         _visited.wait(IDLE_SECONDS)
         import altair
         import pandas  # noqa: F401
+
+        from core import jobs
 
         altair.Chart  # noqa: B018  (altair loads its parts lazily)
         jobs.warm()

@@ -11,6 +11,7 @@ import streamlit as st
 import torch
 from streamlit.testing.v1 import AppTest
 
+from core import jobs
 from pages._ui import frame, warm
 
 ROOT = Path(__file__).parents[2]
@@ -89,7 +90,7 @@ def test_garbage_is_looked_for_again_when_all_is_imported(monkeypatch):
     before = gc.get_threshold()
     monkeypatch.setattr(warm, "_started", threading.Lock())
     monkeypatch.setattr(warm, "IDLE_SECONDS", 0.0)
-    monkeypatch.setattr(warm.jobs, "warm", lambda: None)
+    monkeypatch.setattr(jobs, "warm", lambda: None)
     monkeypatch.setattr(warm, "load_torch", load)
     try:
         warm.start()
