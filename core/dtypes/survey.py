@@ -15,6 +15,8 @@ from core.dtypes.exact import Exact, power_of_two, read, scientific_text
 from core.dtypes.formats import FLOATS, Format, find, two_to
 from core.words import _
 
+_NONE = Fraction(0)
+
 
 @dataclass(frozen=True)
 class Rounded:
@@ -59,6 +61,8 @@ def _rounded(exact: Exact, fmt: Format) -> Rounded:
     note = _note(exact, decoded)
     if exact.value is None or decoded.value is None:
         return Rounded(fmt, decoded, None, None, None, note)
+    if decoded.value == exact.value:
+        return Rounded(fmt, decoded, _NONE, _NONE, 0.0 if exact.magnitude else None, note)
     error = decoded.value - exact.value
     size, ulp = abs(error), spacing(exact, fmt)
     assert ulp is not None
@@ -88,11 +92,17 @@ def _note(exact: Exact, decoded: Decoded) -> str:
         return _("underflows to 0") if not decoded.value else _("has no smaller number")
     if decoded.value == exact.value:
         return _("exact")
-    if abs(decoded.value) == decoded.fmt.max_value and exact.magnitude > decoded.fmt.max_value:
+    assert exact.value is not None
+    if decoded.fmt.integer:
+        if decoded.value != math.trunc(exact.value):
+            return _("saturates")
+        return _("cut toward 0") if decoded.value else _("cut to 0")
+    magnitude = decoded.code & ~decoded.fmt.sign_mask
+    if magnitude == decoded.fmt.max_code and exact.magnitude > decoded.fmt.max_value:
         return _("saturates")
     if not decoded.value:
-        return _("cut to 0") if decoded.fmt.integer else _("underflows to 0")
-    return _("cut toward 0") if decoded.fmt.integer else _("rounded")
+        return _("underflows to 0")
+    return _("has no smaller number") if not magnitude and exact.magnitude < decoded.value else _("rounded")
 
 
 def compare_cast(value: object, fmt: Format | str) -> tuple[Prediction, Comparison | None, str]:

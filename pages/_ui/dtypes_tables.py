@@ -101,7 +101,7 @@ def _survey_rows(number: dtypes.Exact, formats: tuple[dtypes.Format, ...]) -> li
     rows: list[list[tables.Cell]] = []
     differ = dtypes.casts_that_differ(number, formats)
     for one in dtypes.survey(number, formats):
-        value = "—" if one.decoded is None else (_short(one.decoded), _exact_text(one.decoded))
+        value = "—" if one.decoded is None else _shown(one.decoded.code, one.fmt)
         ulps = "—" if one.error_ulps is None else _figure(one.error_ulps)
         note = one.note + _in_other_libraries(differ.get(one.fmt.name, ()))
         rows.append([one.fmt.label, value, ulps, _relative(number, one), note])
@@ -116,6 +116,13 @@ def _in_other_libraries(casts: tuple[dtypes.LibraryCast, ...]) -> str:
     return f" ({told})"
 
 
+@functools.lru_cache(maxsize=4096)  # the next number of a wide format is the same one in most narrow formats
+def _shown(code: int, fmt: dtypes.Format) -> tuple[str, str]:
+    """The number of that code, and with every digit."""
+    one = dtypes.decode(code, fmt)
+    return _short(one), "" if one.value is None else dtypes.scientific_text(one.value)
+
+
 def _short(one: Decoded) -> str:
     if one.value is None or not one.value:
         return dtypes.in_words(one).replace(" ", "")
@@ -123,10 +130,6 @@ def _short(one: Decoded) -> str:
     if 1e-4 <= abs(number) < 1e6:
         return f"{number:,.6g}".replace("-", "−")
     return units.significant(number, 5)
-
-
-def _exact_text(one: Decoded) -> str:
-    return "" if one.value is None else dtypes.scientific_text(one.value)
 
 
 def threshold_table(listed: Sequence[dtypes.Thresholds]) -> None:

@@ -182,6 +182,25 @@ def test_huge_exponents_are_answered_at_once(exponent):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("value", "notes"),
+    [
+        ("-200", {"int8": "saturates", "uint8": "saturates", "fp16": "exact"}),
+        ("-128.5", {"int8": "cut toward 0", "fp16": "exact"}),
+        ("-127.5", {"int8": "cut toward 0"}),
+        ("127.5", {"int8": "cut toward 0", "uint8": "cut toward 0"}),
+        ("128", {"int8": "saturates", "uint8": "exact"}),
+        ("-0.5", {"int8": "cut to 0", "uint8": "cut to 0"}),
+        ("-1000", {"e4m3fn": "saturates", "e5m2": "rounded", "e4m3fnuz": "overflows to NaN"}),
+        ("2^-200", {"e8m0fnu": "has no smaller number", "fp32": "underflows to 0"}),
+        ("2^-127", {"e8m0fnu": "exact"}),
+        ("3*2^-127", {"e8m0fnu": "rounded"}),
+    ],
+)
+def test_what_a_format_does_to_a_number_is_named(value, notes):
+    assert {one.fmt.name: one.note for one in dtypes.survey(value, list(notes))} == notes
+
+
 @pytest.mark.parametrize("name", dtypes.FLOATS)
 def test_minus_zero_infinities_and_nan(name):
     fmt = dtypes.FORMATS[name]

@@ -6,11 +6,14 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+import streamlit as st
 from streamlit import config, delta_generator, env_util
+from streamlit.elements.layouts import LayoutsMixin
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import app_session, runtime
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunnerEvent
 from streamlit.runtime.state.safe_session_state import SafeSessionState
+from streamlit.testing.v1 import AppTest
 from streamlit.web.server.starlette.starlette_server_config import WEBSOCKET_MAX_SEND_QUEUE_SIZE
 
 from pages._ui import frame, serving, warm
@@ -57,12 +60,48 @@ def test_a_first_element_does_not_ask_for_the_whole_stack(monkeypatch):
     assert len(looked) == 1
 
 
+def rows_of_rows():
+    import streamlit as st
+
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        st.write("one")
+        with st.container(width=420):
+            st.write("two")
+        st.container(key="named").write("three")
+    with st.container():
+        st.write("four")
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        st.write("five")
+
+
+def drawn(block):
+    """A block and what is in it, as they were sent."""
+    if not hasattr(block, "children"):
+        return block.proto.SerializeToString()
+    proto = block.proto.SerializeToString() if block.proto is not None else b""
+    return proto, {place: drawn(child) for place, child in block.children.items()}
+
+
+def test_a_container_is_described_once_and_drawn_the_same(monkeypatch):
+    expected = drawn(AppTest.from_function(rows_of_rows).run().main)
+    described = []
+    describe = LayoutsMixin.container
+    monkeypatch.setattr(st, "container", st.container)  # put back afterwards
+    monkeypatch.setattr(LayoutsMixin, "container", lambda *of, **how: (described.append(how), describe(*of, **how))[1])
+    serving._describe_each_container_once()
+    app = AppTest.from_function(rows_of_rows)
+    assert [drawn(app.run().main) for _ in range(3)] == [expected] * 3
+    once = [one for one in described if "key" not in one]
+    assert once == [{"horizontal": True, "vertical_alignment": "bottom", "gap": "small"}, {"width": 420}, {}]
+
+
 def test_the_server_hands_on_what_a_script_has_made_within_a_millisecond(monkeypatch):
     """Streamlit's server reads this name at each round: a version that calls it otherwise would not be sped up."""
     assert isinstance(runtime.MESSAGE_FLUSH_INTERVAL_SECS, float)
     assert "sleep(MESSAGE_FLUSH_INTERVAL_SECS)" in inspect.getsource(runtime.Runtime)
 
     for where, name in (
+        (st, "container"),
         (delta_generator, "_use_warning_has_been_displayed"),
         (app_session, "_populate_theme_msg"),
         (app_session.AppSession, "_on_scriptrunner_event"),
