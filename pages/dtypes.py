@@ -37,8 +37,7 @@ def formats() -> None:
     listed = tuple(dtypes_view.with_own(fmt))
     with st.container(horizontal=True):
         dtypes_tables.survey_table(typed.exact, listed)
-        with st.container(width=WIDTH_OF_A_TABLE_PX):
-            dtypes_charts.relative_errors(typed.exact, listed)
+        dtypes_charts.relative_errors(typed.exact, listed, WIDTH_OF_A_TABLE_PX)
     value = float(typed.exact)
     if abs(value) < 1e300 and value == value:
         code_view.lesson("small_numbers", lessons.small_numbers, value=value)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 from streamlit.dataframe_util import convert_anything_to_arrow_bytes
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from core.claims import Comparison
 
 Row = Mapping[str, Any]
+Width = int | Literal["stretch"]
 
 CLAIM = "#0072B2"
 UNEXPLAINED = "#8A9099"
@@ -44,14 +45,19 @@ _drawn: dict[Any, Element] = {}  # by structure
 
 
 def show(
-    draw: Callable[..., Any], rows: Sequence[Row] | Table, *structure: Any, alt_text: str, **limits: float
+    draw: Callable[..., Any],
+    rows: Sequence[Row] | Table,
+    *structure: Any,
+    alt_text: str,
+    width: Width = "stretch",
+    **limits: float,
 ) -> None:
     """Show the chart that ``draw(*structure)`` makes of the rows; see the module's text for ``limits``.
 
-    ``alt_text`` says its figures in words. Where there are thousands of rows, give them as an Arrow table: a dict for
-    each takes 2 µs a cell.
+    ``alt_text`` says its figures in words; ``width`` is in px. Where there are thousands of rows, give them as an Arrow
+    table: a dict for each takes 2 µs a cell.
     """
-    _show(draw, rows, structure, limits, _("a chart; what it shows follows as text"))
+    _show(draw, rows, structure, limits, _("a chart; what it shows follows as text"), width)
     markup.with_the_next(f'<p class="np-spoken">{escape(alt_text)}</p>')
 
 
@@ -61,6 +67,7 @@ def _show(
     structure: tuple[Any, ...],
     limits: Mapping[str, float],
     label: str,
+    width: Width = "stretch",
 ) -> None:
     scale = LECTURE_SCALE if inputs.lecture_mode() else 1.0
     tables = {"rows": _columns(rows), **({"limits": _columns([limits])} if limits else {})}
@@ -72,9 +79,9 @@ def _show(
 
     def draw_anew() -> None:
         spec = {**_spec(draw, structure, scale, names), "datasets": tables}
-        st.vega_lite_chart(spec=spec, width="stretch", alt=label)
+        st.vega_lite_chart(spec=spec, width=width, alt=label)
 
-    redraw.draw_with(_drawn, (draw, structure, scale, names, label), put_in, draw_anew)
+    redraw.draw_with(_drawn, (draw, structure, scale, names, label, width), put_in, draw_anew)
 
 
 def _columns(rows: Sequence[Row] | Table) -> Any:

@@ -25,10 +25,11 @@ for _plain, _raised in zip("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹", stri
 POWER_LABEL = f"'2' + {POWER_LABEL}"
 
 
-def relative_errors(number: Exact, formats: tuple[Format, ...]) -> None:
+def relative_errors(number: Exact, formats: tuple[Format, ...], width_px: int) -> None:
     """The relative error in each format, solid, and the worst that rounding can do in its normal range, hollow."""
     rows, words = _relative_error_rows(number, formats)
-    show(_draw_relative_errors, rows, len(formats), alt_text=_("relative error in each format: {w}").format(w=words))
+    alt_text = _("relative error in each format: {w}").format(w=words)
+    show(_draw_relative_errors, rows, len(formats), alt_text=alt_text, width=width_px)
 
 
 # Said beforehand: pyarrow would look through the values to find out.
@@ -58,7 +59,7 @@ def _draw_relative_errors(count: int) -> Any:
         y=alt.Y("format:N", sort=None, title=None, axis=names_axis()),
         x=alt.X("error:Q", title=_("relative error (log); hollow: the most that rounding makes"),
                 axis=alt.Axis(values=ticks, format=".0e", labelOverlap="parity"),
-                scale=alt.Scale(type="log", domainMax=1.5, nice=False)),
+                scale=alt.Scale(type="log", domainMax=1.5, nice=False, padding=8)),
         tooltip=["format:N", "label:N", alt.Tooltip("error:Q", format=".3e")],
     )  # fmt: skip
     worst = base.transform_filter(alt.datum.kind == "worst").mark_point(size=80, strokeWidth=1.5, color=CLAIM)

@@ -52,7 +52,12 @@ def surface(where: Surface, condition: float, went: Mapping[str, Trajectory], st
     ends = [(name, one.points[min(step, one.num_steps)]) for name, one in went.items()]
     words = "; ".join(f"{name}: ({x:.3g}, {y:.3g})" for name, (x, y) in ends)
     alt_text = _("where each optimizer is on {formula}: {words}").format(formula=where.formula, words=words)
-    limits = {"x0": where.x_range[0], "x1": where.x_range[1], "y0": where.y_range[0], "y1": where.y_range[1]}
+    limits: dict[str, Any] = {
+        "x0": where.x_range[0],
+        "x1": where.x_range[1],
+        "y0": where.y_range[0],
+        "y1": where.y_range[1],
+    }
     most = max(one.num_steps for one in went.values())
     # Of few values, so that another κ or another rate is not another drawing.
     formula, frames = where.formula.replace(f"{condition:g}·y", "κ·y"), -(-most // 100) * 100
@@ -129,7 +134,7 @@ def losses(where: Surface, went: Mapping[str, Trajectory], step: int) -> None:
     last = max(len(values) for values in above.values()) - 1
     lowest, highest = min(one.min() for one in every), max(one.max() for one in every)
     high = min(highest, 1e4 * max(one[0] for one in every))
-    limits = {"low": float(lowest) / 2, "high": 2 * float(high), "steps": max(1, last)}
+    limits: dict[str, Any] = {"low": float(lowest) / 2, "high": 2 * float(high), "steps": max(1, last)}
     show(_draw_losses, rows, tuple(went), alt_text=alt_text, **limits)
 
 
