@@ -3,11 +3,12 @@
 import streamlit as st
 
 from core import dtypes
-from core.lessons import dtypes as lessons
 from core.words import _
 from pages._ui import cards, code_view, dtypes_tables, dtypes_view, frame, inputs
 from pages._ui.charts import dtypes as dtypes_charts
 from pages._ui.scripts import dtypes as scripts
+
+lessons = code_view.Lessons("dtypes")
 
 WIDTH_OF_A_TABLE_PX = 420
 

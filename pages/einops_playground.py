@@ -3,11 +3,12 @@
 import streamlit as st
 
 from core import named_dims, units
-from core.lessons import einops_playground as lessons
 from core.words import _
 from pages._ui import code_view, einops_cells, einops_packing, einops_view, frame, inputs
 from pages._ui.charts import einops_playground as einops_charts
 from pages._ui.scripts import einops_playground as scripts
+
+lessons = code_view.Lessons("einops_playground")
 
 
 @frame.section(_("What does a pattern do?"), _("Pattern"), needs_torch=True)

@@ -3,12 +3,13 @@
 import streamlit as st
 
 from core import flops, jobs, units
-from core.lessons import flops_mfu as lessons
 from core.words import _
 from pages._ui import cards, code_view, frame, inputs, jobs_view, machine, matmul_view
 from pages._ui.charts import flops_mfu as flops_mfu_charts
 from pages._ui.charts import roofline as roofline_charts
 from pages._ui.scripts import flops_mfu as scripts
+
+lessons = code_view.Lessons("flops_mfu")
 
 LESSON_LIMIT_FLOPS = 2**26  # 3 ms: a lesson holds up the answer to each change
 

@@ -3,11 +3,12 @@
 import streamlit as st
 
 from core import gradients, units
-from core.lessons import gradients as lessons
 from core.words import _
 from pages._ui import cards, code_view, frame, gradients_view, inputs, markup
 from pages._ui.charts import gradients as gradients_charts
 from pages._ui.scripts import gradients as scripts
+
+lessons = code_view.Lessons("gradients")
 
 LESSON_LIMIT_FLOPS = 2**26  # 3 ms: a lesson holds up the answer to each change. The lecture's 0.5 GFLOP run once.
 LECTURE = {"b": 1024, "d": 256, "k": 64}

@@ -2,12 +2,13 @@
 
 import streamlit as st
 
-from core.lessons import initialization as lessons
 from core.models.picture import kinds_of
 from core.words import _
 from pages._ui import cards, code_view, frame, initialization_view
 from pages._ui.charts import initialization as initialization_charts
 from pages._ui.scripts import initialization as scripts
+
+lessons = code_view.Lessons("initialization")
 
 
 @frame.section(_("How large is a layer's output?"), _("Output"), needs_torch=True)

@@ -2,10 +2,11 @@
 
 import streamlit as st
 
-from core.lessons import training as lessons
 from core.words import _
 from pages._ui import cards, code_view, frame, training_precision
 from pages._ui.scripts import low_precision as scripts
+
+lessons = code_view.Lessons("training")
 
 
 @frame.section(_("What does each precision cost, and what does it save?"), _("Precision"), needs_torch=True)

@@ -2,12 +2,13 @@
 
 import streamlit as st
 
-from core.lessons import optimizer_memory as lessons
 from core.memory.cruncher import compare_cruncher_bytes, compare_cruncher_flops
 from core.words import _
 from pages._ui import cards, code_view, frame, memory_fits, memory_sharding, memory_view
 from pages._ui.charts import optimizer_memory as memory_charts
 from pages._ui.scripts import optimizer_memory as scripts
+
+lessons = code_view.Lessons("optimizer_memory")
 
 
 @frame.section(_("How much memory does a training step need, and when?"), _("Step"), needs_torch=True)

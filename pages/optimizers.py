@@ -3,11 +3,12 @@
 import streamlit as st
 
 from core import optimizers
-from core.lessons import optimizers as lessons
 from core.words import _
 from pages._ui import cards, code_view, frame, optimizers_view
 from pages._ui.charts import optimizers as optimizers_charts
 from pages._ui.scripts import optimizers as scripts
+
+lessons = code_view.Lessons("optimizers")
 
 
 @frame.section(_("Which optimizer gets there?"), _("Surface"), needs_torch=True)

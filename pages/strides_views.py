@@ -3,11 +3,12 @@
 import streamlit as st
 
 from core import strides, units
-from core.lessons import strides_views as lessons
 from core.words import _
 from pages._ui import cards, code_view, frame, inputs, strides_cells, strides_chain, strides_view
 from pages._ui.charts import strides_views as charts
 from pages._ui.scripts import strides_views as scripts
+
+lessons = code_view.Lessons("strides_views")
 
 
 @frame.section(_("Where does an element lie?"), _("Storage"), needs_torch=True)

@@ -3,10 +3,11 @@
 import streamlit as st
 
 from core import dtypes
-from core.lessons import dtypes as lessons
 from core.words import _
 from pages._ui import cards, code_view, dtypes_memory, frame, inputs
 from pages._ui.scripts import tensors_memory as scripts
+
+lessons = code_view.Lessons("dtypes")
 
 LARGEST_LESSON = 2**20  # elements
 

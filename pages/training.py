@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from core.lessons import training as lessons
 from core.words import _
 from pages._ui import (
     cards,
@@ -20,6 +19,8 @@ from pages._ui import (
 )
 from pages._ui.charts import training as training_charts
 from pages._ui.scripts import training as scripts
+
+lessons = code_view.Lessons("training")
 
 
 @frame.section(_("What loss does the last step have?"), _("Run"), needs_torch=True)

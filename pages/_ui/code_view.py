@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import keyword
 import re
 from collections.abc import Callable
@@ -21,6 +22,19 @@ _TOKEN = re.compile(
     rf"|\b(?P<kw>{'|'.join(keyword.kwlist)})\b"
     r"|(?<![\w.])(?P<num>\.?\d(?:[eE][+-]|[\w.])*)"
 )
+
+
+class Lessons:
+    """The functions of a module of ``core.lessons``. It needs torch, and is imported when the first one is asked for:
+    a page's words do not wait for it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._module = f"core.lessons.{name}"
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function: Callable[..., Any] = getattr(importlib.import_module(self._module), name)
+        return function
 
 
 def lesson(key: str, function: Callable[..., Any], **values: Any) -> None:

@@ -70,6 +70,23 @@ def test_the_first_words_wait_for_no_chart_and_no_torch():
     assert not late & set(imported.stdout.split())
 
 
+def test_a_pages_question_waits_for_no_torch():
+    """But for the training page's: its settings are torch's."""
+    command = """
+import ast, pathlib, sys
+for page in sorted(pathlib.Path("pages").glob("[a-z]*.py")):
+    if page.stem != "training":
+        imports = [one for one in ast.parse(page.read_text()).body if isinstance(one, ast.Import | ast.ImportFrom)]
+        exec(compile(ast.Module(imports, []), str(page), "exec"))
+        assert "torch" not in sys.modules, page
+from pages._ui import code_view
+lessons = code_view.Lessons("flops_mfu")
+assert "torch" not in sys.modules
+assert lessons.linear_model.__module__ == "core.lessons.flops_mfu"
+"""
+    subprocess.run([sys.executable, "-c", command], cwd=ROOT, check=True)
+
+
 def test_the_icon_comes_when_the_page_is_out(monkeypatch):
     """Streamlit reads its list of all emoji to know one, 60 ms the first time."""
     called = []
