@@ -11,7 +11,7 @@ from pages._ui import sending, warm
 PAGES = Path(__file__).resolve().parent / "pages"
 
 if __name__ == "__main__":  # Streamlit runs this file for every visit
-    st.set_page_config(page_title="Napkin", layout="wide", initial_sidebar_state="collapsed")
+    st.set_page_config(layout="wide", initial_sidebar_state="collapsed")
     warm.first_visit()
     navigation = {
         _("Start"): [st.Page(PAGES / "napkin.py", title=_("Napkin"), default=True)],

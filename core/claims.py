@@ -89,7 +89,7 @@ class Conditions:
             parts.append(f"over {units.seconds(self.window_seconds)}")
         if self.torch_version:
             parts.append(f"torch {self.torch_version}")
-        return " · ".join([*parts, *self.notes])
+        return " · ".join(one for one in (*parts, *self.notes) if one)
 
 
 @dataclass(frozen=True)

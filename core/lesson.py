@@ -14,8 +14,8 @@ import math
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from types import CodeType, FrameType
 from typing import Any
@@ -52,6 +52,7 @@ class LessonRun:
     steps: tuple[Step, ...]
     result: Any
     truncated: bool = False
+    start_of: Mapping[int, int] = field(default_factory=dict)  # by line: the line on which its statement starts
 
     @property
     def lines(self) -> list[str]:
@@ -69,6 +70,8 @@ def describe(value: Any) -> str:
     ('0.300', '33,554,432', "'fp32'", '[1.00, 2.50]')
     """
     if isinstance(value, float):  # most of what lessons hold
+        if value.is_integer() and 1000 <= abs(value) < 1e15:  # three digits would not be the number
+            return f"{value:,.0f}"
         return units.significant(value) if math.isfinite(value) else repr(value)
     if isinstance(value, str) and value.startswith(tempfile.gettempdir()):
         return "a temporary folder"  # its name is random, and says where this machine keeps such things
@@ -110,7 +113,7 @@ def _describe_tensor(tensor: Any) -> str:
     return f"{head} = {values}" if tensor.dim() else f"{values} ({dtype})"
 
 
-def _assigned_names(node: ast.stmt) -> list[str]:
+def _assigned_names(node: ast.stmt | ast.excepthandler) -> list[str]:
     if isinstance(node, ast.Assign):
         targets: list[ast.expr] = list(node.targets)
     elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.For)):
@@ -119,17 +122,18 @@ def _assigned_names(node: ast.stmt) -> list[str]:
         targets = [item.optional_vars for item in node.items if item.optional_vars is not None]
     else:
         return []
-    return [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+    plain = [target for target in targets if not isinstance(target, ast.Attribute)]  # x.grad = None leaves x as it is
+    return [name.id for target in plain for name in ast.walk(target) if isinstance(name, ast.Name)]
 
 
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def _statements(body: Sequence[ast.stmt | ast.excepthandler]) -> Iterator[ast.stmt | ast.excepthandler]:
     for node in body:
         yield node
-        for inner in ("body", "orelse", "finalbody"):
+        for inner in ("body", "handlers", "orelse", "finalbody"):
             yield from _statements(getattr(node, inner, []))
 
 
-def _end_of_head(node: ast.stmt) -> int:
+def _end_of_head(node: ast.stmt | ast.excepthandler) -> int:
     """The last line of a statement without the block that it may hold."""
     body = getattr(node, "body", None)
     return max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
@@ -144,7 +148,7 @@ class _Statement:
     asserts: bool
 
 
-def _statement(node: ast.stmt) -> _Statement:
+def _statement(node: ast.stmt | ast.excepthandler) -> _Statement:
     return _Statement(
         tuple(dict.fromkeys(_assigned_names(node))), isinstance(node, ast.Return), isinstance(node, ast.Assert)
     )
@@ -230,4 +234,5 @@ def run(function: Callable[..., Any], **values: Any) -> LessonRun:
         result = function(**values)
     finally:
         sys.settrace(before)
-    return LessonRun(function.__name__, parsed.text, tuple(recorder.steps), result, recorder.truncated)
+    steps = tuple(recorder.steps)
+    return LessonRun(function.__name__, parsed.text, steps, result, recorder.truncated, parsed.start_of)

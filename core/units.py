@@ -171,7 +171,7 @@ def count(value: float) -> str:
     for scale, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K")):
         if float(f"{abs(value):.2e}") >= scale:
             return f"{significant(value / scale)} {letter}"
-    return f"{value:g}"
+    return f"{value:g}" if float(value).is_integer() else significant(value)
 
 
 def quantity(value: float, unit: str) -> str:
@@ -187,7 +187,9 @@ def quantity(value: float, unit: str) -> str:
     if unit in ("parameters", "tokens", "GPU-hours"):
         return f"{count(value)} {unit}"
     if unit == "$":
-        return f"{float(f'{value:.2e}'):,.0f} $" if abs(value) >= 100 else f"{value:.2f} $"
+        if abs(value) >= 100:
+            return f"{float(f'{value:.2e}'):,.0f} $"
+        return f"{value:.2f} $" if abs(value) >= 1 else f"{significant(value)} $"
     if unit in ("FLOP", "FLOP/s", "B/s", "Wh"):
         return si(value, unit)
     text = f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e6 else significant(value)

@@ -61,7 +61,7 @@ def storage() -> None:
     if not einops_view.card("storage", named_dims.compare_storage(done), script):
         return
     einops_view.storage_table(done)
-    message = _("{flops:,} FLOPs; {read} read and {written} written by the steps that are no view.")
+    message = _("{flops:,} FLOPs; {read} read and {written} written by the steps that are not views.")
     st.caption(
         message.format(
             flops=done.flops, read=units.si_bytes(done.read_bytes), written=units.si_bytes(done.written_bytes)

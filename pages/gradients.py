@@ -52,12 +52,18 @@ def check() -> None:
         f"best_step_{dtype}", comparison.prediction, comparison, script=script, draw=False
     ):
         return
-    gradients_charts.errors([done.curve(method, one) for one in ("fp64", "fp32")])
+    curves = [done.curve(method, one) for one in ("fp64", "fp32")]
+    if not any(point.error for curve in curves for point in curve.points):
+        st.info(_("Every error is exactly 0: on a log axis there is nothing to draw."))
+        return
+    gradients_charts.errors(curves)
     message = _(
         "Solid: the largest error over the weights, against autograd in fp64. Dashed: predicted truncation + rounding. "
-        "Flat on the left: w + h rounds to w. Autograd in fp32 is off by {error}."
+        "{flat}Autograd in fp32 is off by {error}."
     )
-    markup.caption(message.format(error=units.significant(done.autograd_fp32_error)))
+    is_flat = any(curve.points[0].error == curve.points[1].error > 0 for curve in curves)
+    flat = _("Flat on the left: the step is lost in rounding. ") if is_flat else ""
+    markup.caption(message.format(flat=flat, error=units.significant(done.autograd_fp32_error)))
 
 
 @frame.section(_("What happens without zero_grad?"), _("Accumulation"), needs_torch=True)

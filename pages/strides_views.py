@@ -78,8 +78,13 @@ def held_bytes() -> None:
     script = scripts.held_bytes(shape, text)
     if not cards.predict_measure_explain("bytes", comparison.prediction, comparison, script=script, labels=labels):
         return
+    claims, holds = comparison.prediction.value or 0, comparison.measurement.value
     message = _("`{chain}.clone()` would hold {size}, and let go of the rest.")
-    st.markdown(message.format(chain=text, size=units.si_bytes(comparison.prediction.value or 0)))
+    if claims >= holds:
+        message = _("`{chain}.clone()` would hold {size}: nothing less.")
+    if claims > holds:
+        message = _("`{chain}.clone()` would hold {size}: an element for each place, where the view shows some again.")
+    st.markdown(message.format(chain=text, size=units.si_bytes(claims)))
 
 
 @frame.section(_("Why can torch not walk backwards?"), _("Flip"), needs_torch=True)

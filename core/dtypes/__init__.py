@@ -90,7 +90,7 @@ from core.dtypes.storage import (
     view_claims,
 )
 from core.dtypes.survey import Rounded, compare_cast, compare_relative_error, in_words, survey
-from core.dtypes.typed import Typed, exact_of, power_text, shortest_text, typed
+from core.dtypes.typed import Typed, exact_of, exact_text, power_text, shortest_text, typed
 from core.dtypes.updates import (
     MAX_STEPS,
     UPDATED,
@@ -179,6 +179,7 @@ __all__ = [
     "encode",
     "encode_ratio",
     "exact_of",
+    "exact_text",
     "find",
     "flip",
     "fraction_text",

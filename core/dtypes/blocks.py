@@ -112,8 +112,11 @@ def quantise(values: Floats, name: str) -> Quantised:
     block_format = BLOCK_FORMATS[one_of(_("a block format"), name, tuple(BLOCK_FORMATS))]
     x_N = np.asarray(values, dtype=np.float64).ravel()
     whole_number(_("the number of values"), len(x_N), 1, MAX_VALUES)
-    if len(x_N) % block_format.block or not np.isfinite(x_N).all():
-        message = _("give a whole number of blocks of {block} finite values; received {count:,} values")
+    if not np.isfinite(x_N).all():
+        message = _("a block takes finite values; received {count:,} that are infinite or NaN")
+        raise ValueError(message.format(count=int((~np.isfinite(x_N)).sum())))
+    if len(x_N) % block_format.block:
+        message = _("give a whole number of blocks of {block} values; received {count:,} values")
         raise ValueError(message.format(block=block_format.block, count=len(x_N)))
     x_BE = x_N.reshape(-1, block_format.block)
     largest_B = np.abs(x_BE).max(axis=1)

@@ -119,6 +119,27 @@ class Format:
         return floor_log2(self.max_value)
 
     @cached_property
+    def overflows_from(self) -> Fraction:
+        """Half way between the largest number and the one that would come next."""
+        exponent = max((self.max_code >> self.mantissa_bits) - self.bias, self.min_exponent)
+        return self.max_value + two_to(exponent - self.mantissa_bits) / 2
+
+    @property
+    def overflow_includes_it(self) -> bool:
+        """Whether that number itself overflows: of two equally near numbers the one with the even code wins."""
+        return bool(self.max_code & 1) or not self.subnormals
+
+    def is_beyond(self, magnitude: Fraction) -> bool:
+        """Whether a magnitude is beyond what rounds to the largest number.
+
+        >>> [FORMATS["fp16"].is_beyond(Fraction(one)) for one in (65504, 65519, 65520)]
+        [False, False, True]
+        """
+        if magnitude <= self.max_value:
+            return False
+        return magnitude > self.overflows_from or (self.overflow_includes_it and magnitude == self.overflows_from)
+
+    @cached_property
     def epsilon(self) -> Fraction:
         """The spacing just above 1: what ``torch.finfo(...).eps`` means."""
         return two_to(max(0, self.min_exponent) - self.mantissa_bits) if not self.integer else Fraction(1)
@@ -126,7 +147,7 @@ class Format:
     @cached_property
     def half_epsilon(self) -> float:
         """The largest relative error of rounding to nearest in the normal range."""
-        return float(self.epsilon / 2)
+        return float(two_to(-self.mantissa_bits - 1))
 
     def overflowing(self, overflow: str) -> Format:
         """The same format with another overflow rule.
@@ -229,6 +250,11 @@ def custom(
     if overflow is None:
         overflow = {"ieee": "infinity", "fn": "saturate", "fnuz": "nan", "finite": "saturate"}[specials]
     made = Format(f"e{exponent_bits}m{mantissa_bits}", exponent_bits, mantissa_bits, bias, specials, "saturate", signed)
+    if not made.max_value:
+        message = _(
+            "a format of your own needs a number besides 0; with {e} exponent and {m} mantissa bits it has none"
+        )
+        raise ValueError(message.format(e=exponent_bits, m=mantissa_bits))
     if made.max_value >= two_to(1024) or made.min_exponent - mantissa_bits < -1074:
         message = _("a format of your own must lie within fp64, 2^-1074 to 2^1024; choose another bias than {bias}")
         raise ValueError(message.format(bias=bias))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from core.checks import one_of
 from core.claims import Comparison, Conditions, Measurement, Prediction, Term
 from core.dtypes.codec import decode
-from core.dtypes.exact import power_of_two
+from core.dtypes.exact import floor_log2, power_of_two
 from core.dtypes.formats import Format, find, two_to
 from core.dtypes.ranges import Thresholds, thresholds
 from core.dtypes.storage import torch_version
@@ -75,12 +75,20 @@ def _predicted(one: Thresholds, which: str) -> tuple[Fraction | None, str]:
     m, first, least = fmt.mantissa_bits, 1 if fmt.subnormals else 0, fmt.min_exponent
     if which == "largest":
         top = decode(fmt.max_code, fmt)
-        return one.largest, f"{power_of_two(top.exponent)} · {float(top.significand):.10g}"
+        significand = f"{float(top.significand):.10g}"
+        if Fraction(significand) != top.significand:  # 2 less a power of two, or less two of them
+            significand = f"(2 − {power_of_two(floor_log2(2 - top.significand))})"
+        return one.largest, f"{power_of_two(top.exponent)} · {significand}"
     if which == "smallest normal":
         formula = _("{power}, exponent field {first} − bias {bias}")
         return one.smallest_normal, formula.format(power=power_of_two(least), first=first, bias=fmt.bias)
     if which == "ε":
-        return one.epsilon, _("the spacing above 1, {m} mantissa bits: {power}").format(m=m, power=power_of_two(-m))
+        if one.epsilon is None:
+            return None, _("{name} has no number above 1").format(name=fmt.label)
+        formula = _("the spacing above 1, {m} mantissa bits: {power}")
+        if least > 0:
+            formula = _("1 is below the normal range, where the spacing is {power}")
+        return one.epsilon, formula.format(m=m, power=power_of_two(max(0, least) - m))
     if which == "overflows":
         verb = _("from here on") if one.overflow_includes_it else _("above this")
         return one.overflows_from, _("{largest:g} and half a spacing; {verb}").format(

@@ -27,7 +27,7 @@ class Thresholds:
     largest: Fraction
     smallest_normal: Fraction
     smallest_subnormal: Fraction | None
-    epsilon: Fraction
+    epsilon: Fraction | None
     rounds_to_zero: Fraction | None
     overflows_from: Fraction
     overflow_includes_it: bool
@@ -54,7 +54,6 @@ def thresholds(fmt: Format | str) -> Thresholds:
         raise ValueError(message.format(name=fmt.name))
     has_zero = fmt.subnormals
     first = decode(1 if has_zero else 0, fmt).value
-    last_exponent = decode(fmt.max_code, fmt).exponent
     assert first is not None
     positive = fmt.max_code + (0 if has_zero else 1)
     return Thresholds(
@@ -62,11 +61,10 @@ def thresholds(fmt: Format | str) -> Thresholds:
         largest=fmt.max_value,
         smallest_normal=two_to(fmt.min_exponent),
         smallest_subnormal=first if has_zero and fmt.mantissa_bits else None,
-        epsilon=fmt.epsilon,
+        epsilon=fmt.epsilon if fmt.max_value > 1 else None,
         rounds_to_zero=first / 2 if has_zero else None,
-        # Half way to the number that would come next; of two equally near numbers the one with the even code wins.
-        overflows_from=fmt.max_value + two_to(last_exponent - fmt.mantissa_bits) / 2,
-        overflow_includes_it=bool(fmt.max_code & 1) or not has_zero,
+        overflows_from=fmt.overflows_from,
+        overflow_includes_it=fmt.overflow_includes_it,
         overflow=fmt.overflow,
         count=positive * (2 if fmt.signed else 1) + int(has_zero),
     )
@@ -101,6 +99,7 @@ def beside_finfo() -> tuple[FinfoRow, ...]:
         if not fmt.torch_name:
             continue
         theirs, ours = torch.finfo(getattr(torch, fmt.torch_name)), thresholds(fmt)
+        assert ours.epsilon is not None
         rows += [
             FinfoRow(fmt, "eps", float(ours.epsilon), theirs.eps),
             FinfoRow(fmt, "max", float(ours.largest), theirs.max),
@@ -141,7 +140,7 @@ def _number_line(fmt: Format) -> NumberLine:
     if fmt.bits <= 8:
         marks = tuple(_log2(decode(code, fmt).value) for code in range(start, fmt.max_code + 1))
     else:
-        marks = tuple(float(power) for power in range(round(first), int(last) + 1))
+        marks = tuple(float(power) for power in range(math.ceil(first), math.floor(last) + 1))
     return NumberLine(fmt, first, _log2(one.smallest_normal), last, marks)
 
 

@@ -91,7 +91,7 @@ def in_every_unit(count: int) -> dict[str, str]:
 
 def _short(count: int, scale: int) -> str:
     value = count / scale
-    digits = 3 if value >= 1 or not value else min(9, 2 - math.floor(math.log10(value)))
+    digits = 3 if value >= 1 or not value else 2 - math.floor(math.log10(value))
     text = f"{value:,.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

@@ -98,7 +98,7 @@ def _note(exact: Exact, decoded: Decoded) -> str:
             return _("saturates")
         return _("cut toward 0") if decoded.value else _("cut to 0")
     magnitude = decoded.code & ~decoded.fmt.sign_mask
-    if magnitude == decoded.fmt.max_code and exact.magnitude > decoded.fmt.max_value:
+    if magnitude == decoded.fmt.max_code and decoded.fmt.is_beyond(exact.magnitude):
         return _("saturates")
     if not decoded.value:
         return _("underflows to 0")
@@ -126,7 +126,7 @@ def _compare_cast(exact: Exact, fmt: Format) -> tuple[Prediction, Comparison | N
         return Prediction(quantity, None, "", unknown, unknown=unknown), None, ""
     ours = round_to(exact, fmt)
     prediction = Prediction(
-        quantity, float(ours), "", in_words(ours), source=_("exact rounding to nearest, ties to even")
+        quantity, _figure(ours), "", in_words(ours), source=_("exact rounding to nearest, ties to even")
     )
     cast = torch_cast(exact, fmt)
     if cast is None:
@@ -137,24 +137,38 @@ def _compare_cast(exact: Exact, fmt: Format) -> tuple[Prediction, Comparison | N
         message = _("torch {version} gives {value} too") if same else _("torch {version} gives {value}")
         return prediction, None, message.format(version=cast.version, value=_plain(theirs))
     conditions = Conditions("cpu", _("torch's cast from fp64"), fmt.label, 1, 0, 1, torch_version=cast.version)
-    measurement = Measurement(quantity, (theirs,), "", conditions)
-    return prediction, Comparison(prediction, measurement, _roundings(exact, fmt, cast)), ""
+    measurement = Measurement(quantity, (_figure(cast.decoded),), "", conditions)
+    roundings = _integer_roundings if fmt.integer else _roundings
+    return prediction, Comparison(prediction, measurement, roundings(exact, fmt, cast)), ""
 
 
-def _roundings(exact: Exact, fmt: Format, theirs: LibraryCast) -> tuple[Term, ...]:
+def _figure(one: Decoded) -> float:
+    """The number; an integer as it is, as fp64 does not have those of int64."""
+    return int(one.value) if one.fmt.integer and one.value is not None else float(one)
+
+
+def _integer_roundings(exact: Exact, fmt: Format, theirs: LibraryCast) -> tuple[Term, ...]:
+    double = float(exact)
+    once, twice = _figure(round_to(exact, fmt)), _figure(round_to(double, fmt))
+    within = math.isfinite(double) and math.trunc(double) == twice
+    steps = (
+        Term(_("rounded to fp64 first"), twice - once, _("the text is not an fp64 number")),
+        Term(
+            _("beyond the range"),
+            0 if within else _figure(theirs.decoded) - twice,
+            _("what a cast gives there C leaves open; ours saturates, as quantisers do"),
+        ),
+    )
+    return tuple(step for step in steps if step.value)
+
+
+def _roundings(exact: Exact, fmt: Format, _theirs: LibraryCast) -> tuple[Term, ...]:
     """The steps by which torch comes to its answer, where they change it."""
     double = float(exact)
     once, twice = float(round_to(exact, fmt)), float(round_to(double, fmt))
     single = float(round_to(double, "fp32"))
-    narrow = not fmt.integer and fmt.bits < 32
-    thrice = float(round_to(single, fmt)) if narrow else twice
-    outside = 0.0
-    if fmt.integer and exact.value is not None and round_to(exact, fmt).value != math.trunc(exact.value):
-        outside, twice, thrice = float(theirs.decoded) - once, once, once
+    thrice = float(round_to(single, fmt)) if fmt.bits < 32 else twice
     steps = (
-        Term(
-            _("beyond the range"), outside, _("what a cast gives there C leaves open; ours saturates, as quantisers do")
-        ),
         Term(_("rounded to fp64 first"), twice - once, _("the text is not an fp64 number")),
         Term(_("rounded to fp32 on the way"), thrice - twice, _("torch casts fp64 to narrow formats through fp32")),
     )
@@ -181,7 +195,9 @@ def _compare_relative_error(exact: Exact, fmt: Format) -> tuple[Prediction, Comp
         unknown = _("an integer's error is absolute, less than 1: relative to a small number it may be anything")
         return Prediction(quantity, None, "", unknown, unknown=unknown), None, ""
     worst = fmt.half_epsilon
-    formula = _("at most ε/2 = {power} in the normal range").format(power=power_of_two(-fmt.mantissa_bits - 1))
+    has_one = fmt.min_exponent <= 0 <= fmt.max_exponent  # or its spacing above 1 is another one, or there is none
+    formula = _("at most ε/2 = {power} in the normal range") if has_one else _("at most {power} in the normal range")
+    formula = formula.format(power=power_of_two(-fmt.mantissa_bits - 1))
     prediction = Prediction(quantity, worst, "", formula, source=_("rounding to nearest"))
     cast = torch_cast(exact, fmt)
     if cast is None:
@@ -202,7 +218,7 @@ def _compare_relative_error(exact: Exact, fmt: Format) -> tuple[Prediction, Comp
     name = _("nearer than half a spacing")
     if exact.magnitude < two_to(fmt.min_exponent):
         name = _("below the normal range")
-    elif exact.magnitude > fmt.max_value:
+    elif fmt.is_beyond(exact.magnitude):
         name = _("beyond the largest number")
     elif measured > worst:
         name = _("rounded more than once")

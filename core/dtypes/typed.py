@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from core.dtypes.codec import Decoded, decode, encode, spacing
-from core.dtypes.exact import MAX_CHARS, Exact, power_of_two, read, scientific_text
+from core.dtypes.exact import MAX_CHARS, Exact, decimal_text, power_of_two, read, scientific_text
 from core.dtypes.formats import Format, find
 from core.words import _
 
 _BITS = re.compile(r"0[bB]([01_ ]+)")
+EXACT_CHARS = 24
 _HEX = re.compile(r"0[xX]([0-9a-fA-F_ ]+)")
 
 
@@ -67,6 +68,24 @@ def exact_of(one: Decoded) -> Exact:
     if one.value is None:
         return Exact(one.kind, bool(one.sign))
     return Exact("finite", bool(one.sign), abs(one.value))
+
+
+def exact_text(one: Decoded) -> str:
+    """The number itself where a decimal of a field's width says it, else ``shortest_text``.
+
+    >>> [exact_text(decode(code, "fp16")) for code in (0x2E67, 1, 0x8000, 0x7C00)]
+    ['0.10003662109375', '5.9604644775390625e-8', '-0', 'inf']
+    >>> exact_text(decode(0x3FB999999999999A, "fp64"))
+    '0.1'
+    """
+    if one.value:
+        texts = [decimal_text(one.value), scientific_text(one.value)]
+        if not Fraction(1, 10000) <= abs(one.value) < 10**7:
+            texts.reverse()
+        for text in texts:
+            if len(text) <= EXACT_CHARS and "/" not in text:
+                return text
+    return shortest_text(one)
 
 
 def shortest_text(one: Decoded) -> str:

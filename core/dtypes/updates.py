@@ -280,13 +280,20 @@ def compare_stochastic(one: Accumulation) -> Comparison:
     True
     """
     quantity = _("mean weight in the end")
+    largest, exact = float(one.fmt.max_value), one.exact[-1]
     formula = _("1 + {steps:,} · {update:.6g}: rounding stochastically is right on average")
+    if exact > largest:
+        formula = _("1 + {steps:,} · {update:.6g}, without rounding")
     conditions = Conditions("cpu", _("{runs} runs").format(runs=one.runs), one.fmt.label, 1, 0, 1)
     mean, deviation = one.stochastic_mean[-1], one.stochastic_deviation / math.sqrt(one.runs)
+    parts = by_chance(mean - exact, deviation)
+    if exact > largest:
+        note = _("no number of {name} is above {largest:g}: there the weight stays")
+        parts = (Term(_("the largest number"), mean - exact, note.format(name=one.fmt.label, largest=largest)),)
     return Comparison(
-        Prediction(quantity, one.exact[-1], "", formula.format(steps=one.steps[-1], update=one.update)),
+        Prediction(quantity, exact, "", formula.format(steps=one.steps[-1], update=one.update)),
         Measurement(quantity, (mean,), "", conditions),
-        by_chance(mean - one.exact[-1], deviation),
+        parts,
     )
 
 

@@ -31,7 +31,7 @@ _Formula = Callable[..., int]
 _HIDDEN_PRODUCTS = (
     "mkldnn_rnn_layer", "_cudnn_rnn", "_thnn_fused", "_miopen", "linalg_", "_linalg_", "cholesky", "triangular_solve",
     "lu_", "ormqr", "geqrf", "_euclidean_dist", "_cdist", "_pdist", "_trilinear", "_fft", "_sparse", "sspaddmm",
-    "quantized_", "_weight_int4pack",
+    "quantized_", "_weight_int4pack", "conv_tbc",
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from core.flops.counter import FlopCount, count_flops_detail
 from core.flops.transformer_shapes import TransformerShape
+from core.words import _
 
 
 def rotate(x_BHTQ: Tensor) -> Tensor:
@@ -90,7 +91,8 @@ class ReferenceTransformer(nn.Module):
         super().__init__()
         assert shape.head_dim is not None
         if not shape.learned_positions and shape.head_dim % 2:
-            raise ValueError(f"rotary positions turn pairs: head_dim must be even; received {shape.head_dim}")
+            message = _("rotary positions turn pairs: the width of a head, D / heads, must be even; received {width}")
+            raise ValueError(message.format(width=shape.head_dim))
 
         def norm() -> nn.Module:
             return nn.LayerNorm(shape.d_model) if shape.norm_bias else nn.RMSNorm(shape.d_model)

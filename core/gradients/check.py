@@ -139,7 +139,7 @@ def _truncation(x_N: Vector, w_N: Vector, y: float, loss: str, method: str) -> t
 
     ½e²: f″ = x², f‴ = 0. ¼e⁴: f″ = 3e²x², f‴ = 6e·x³, each for the entry of x that belongs to the weight.
     """
-    error, largest = abs(_dot(x_N, w_N) - y), max(abs(entry) for entry in x_N)
+    error, largest = _apart(x_N, w_N, y), max(abs(entry) for entry in x_N)
     if method == "central":
         return (0.0 if loss == "square" else error * largest**3), 2
     return (0.5 * largest**2 if loss == "square" else 1.5 * error**2 * largest**2), 1
@@ -150,9 +150,15 @@ def _noise(x_N: Vector, w_N: Vector, y: float, loss: str, epsilon: float) -> flo
 
     The sum is what cancels in e = x·w − y. Divided by the step it is the error of a difference.
     """
-    error = abs(_dot(x_N, w_N) - y)
+    error = _apart(x_N, w_N, y)
     value, slope = (0.5 * error**2, error) if loss == "square" else (0.25 * error**4, error**3)
     return epsilon * (value + slope * _cancelling(x_N, w_N, y))
+
+
+def _apart(x_N: Vector, w_N: Vector, y: float) -> float:
+    """|x·w − y|; 0 where it is no more than what the sum is rounded by."""
+    error = abs(_dot(x_N, w_N) - y)
+    return error if error > len(x_N) * EPSILON["fp64"] * _cancelling(x_N, w_N, y) else 0.0
 
 
 def _errors(

@@ -26,7 +26,7 @@ def vector(values: tuple[float, ...] | None) -> str:
 
 
 def compare_w_grad(graph: Graph, x_N: Vector, w_N: Vector, y: float) -> tuple[Prediction, Comparison | None]:
-    """The largest entry of w.grad: the chain rule by hand beside what torch left, None where there is no ratio.
+    """The largest entry of w.grad: the chain rule by hand beside what torch left, None where it left nothing.
 
     >>> from core.gradients import explain_graph
     >>> x, w = (1.0, 2.0, 3.0), (1.0, 1.0, 1.0)
@@ -42,14 +42,14 @@ def compare_w_grad(graph: Graph, x_N: Vector, w_N: Vector, y: float) -> tuple[Pr
         Term(_("local: the largest |xᵢ|"), entry, _("the derivative of x·w with respect to wᵢ"), ""),
     )
     formula = f"|{vector((pred_y,))} − {vector((y,))}| · {vector((entry,))}"
-    prediction = Prediction(quantity, max(map(abs, by_hand)), "", formula, terms, "CS336 lecture 2, §5.5")
+    largest = max(map(abs, by_hand))
+    prediction = Prediction(quantity, largest, "", formula, terms, "CS336 lecture 2, §5.5")
     grad = graph.node("w").grad
-    if grad is None or not prediction.value:
+    if grad is None:
         return prediction, None
     measurement = Measurement(quantity, (max(map(abs, grad)),), "", _in_torch("fp32"))
-    difference = measurement.value - prediction.value
-    cancelling = math.fsum(abs(a * b) for a, b in zip(x_N, w_N, strict=True)) + abs(y)
-    bound = EPSILON["fp32"] * (len(x_N) + 2) * cancelling * entry
+    difference = measurement.value - largest
+    bound = _fp32_error(x_N, w_N, y)
     note = _("torch computes in fp32, the hand in fp64: on these numbers that is off by {bound} at most")
     rounding = Term(_("rounding"), difference, note.format(bound=units.significant(bound)))
     parts = (rounding,) if difference and abs(difference) <= bound else ()
@@ -73,9 +73,15 @@ def compare_best_step(curve: DifferenceCurve) -> Comparison:
     elif noise:
         predicted, formula = max(tried), _("nothing is cut off, and {noise}/h falls: the largest step tried")
     else:
-        predicted, formula = min(tried), _("nothing is rounded, so nothing speaks against the smallest step tried")
+        unknown = _("x·w is y: the loss and its slope are 0, and what the steps beside it round is not predicted")
+        predicted, formula = None, unknown
     texts = {"slope": units.significant(slope), "noise": units.significant(noise)}
     source = "Press et al., Numerical Recipes, §5.7"
+    how = _("smallest error of {count} steps: {error}")
+    how = how.format(count=len(tried), error=units.significant(curve.best_error))
+    measurement = Measurement(quantity, (curve.best_step,), "", _in_torch(curve.dtype, how))
+    if predicted is None:
+        return Comparison(Prediction(quantity, None, "", formula, (), source, unknown=formula), measurement)
     prediction = Prediction(quantity, predicted, "", formula.format(power=power, **texts), (), source)
     nearest = min(curve.points, key=lambda point: abs(math.log(point.step / predicted)))
     note = _("only these {count} steps are tried, two in a factor of ten; the nearest is {nearest}")
@@ -88,9 +94,6 @@ def compare_best_step(curve: DifferenceCurve) -> Comparison:
     ]
     if nearest.error == curve.best_error and nearest.step != curve.best_step:
         parts.append(Term(_("ties"), curve.best_step - nearest.step, _("as small an error at a smaller step")))
-    how = _("smallest error of {count} steps: {error}")
-    how = how.format(count=len(tried), error=units.significant(curve.best_error))
-    measurement = Measurement(quantity, (curve.best_step,), "", _in_torch(curve.dtype, how))
     return Comparison(prediction, measurement, tuple(part for part in parts if part.value))
 
 
@@ -112,15 +115,24 @@ def compare_accumulated(
         Term(_("largest entry of one"), entry, _("(x·w − y)·x by hand"), ""),
     )
     formula = f"{summed} · {vector((entry,))}"
-    prediction = Prediction(quantity, summed * entry, "", formula, terms, "CS336 lecture 2, §5.5")
+    total = summed * entry
+    prediction = Prediction(quantity, total, "", formula, terms, "CS336 lecture 2, §5.5")
     last = trace.values("w.grad")[-1]
-    if not isinstance(last, tuple) or not prediction.value:
+    if not isinstance(last, tuple):
         return prediction, None
     measured = Measurement(quantity, (max(map(abs, last)),), "", _in_torch("fp32"))
-    difference = measured.value - prediction.value
-    rounding = Term(_("rounding"), difference, _("torch adds in fp32, the hand in fp64"))
-    close = difference and abs(difference) <= prediction.value * 100 * EPSILON["fp32"]
+    difference = measured.value - total
+    bound = summed * _fp32_error(x_N, w_N, target) + summed * EPSILON["fp32"] * total
+    note = _("torch computes in fp32, the hand in fp64: on these numbers that is off by {bound} at most")
+    rounding = Term(_("rounding"), difference, note.format(bound=units.significant(bound)))
+    close = difference and abs(difference) <= bound
     return prediction, Comparison(prediction, measured, (rounding,) if close else ())
+
+
+def _fp32_error(x_N: Vector, w_N: Vector, y: float) -> float:
+    """How far off an entry of w.grad may be in fp32: what cancels in x·w − y, each rounded, times the largest |xᵢ|."""
+    cancelling = math.fsum(abs(a * b) for a, b in zip(x_N, w_N, strict=True)) + abs(y)
+    return EPSILON["fp32"] * (len(x_N) + 2) * cancelling * max(abs(each) for each in x_N)
 
 
 def _in_torch(dtype: str, how: str = "loss.backward()") -> Conditions:

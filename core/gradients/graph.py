@@ -234,7 +234,9 @@ def _backward_edges(x_N: Vector, w_N: Vector, y: float, flowing: dict[str, Vecto
         ("x", "pred_y", "∂pred_y/∂x = w", (error,), w_N),
     )
     return tuple(
-        BackwardEdge(source, target, formula, up, local, tuple(up[0] * each for each in local), flowing.get(source))
+        BackwardEdge(
+            source, target, formula, up, local, tuple(up[0] * each + 0.0 for each in local), flowing.get(source)
+        )
         for source, target, formula, up, local in chain
     )
 

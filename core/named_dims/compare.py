@@ -100,10 +100,12 @@ def compare_einsum_flops(explanation: Explanation) -> Comparison:
     sizes = dict(explanation.sizes)
     if len(products) == 1:
         summed = explanation.contraction.products[0].summed if len(explanation.contraction.products) == 1 else ()
-        batch_rows_columns = " · ".join(str(size) for size in products[0].shape)
         if summed:
-            common = " · ".join(str(sizes[key]) for key in summed)
-            formula = f"2 · {batch_rows_columns} · {common}"
+            common = [sizes[key] for key in summed]
+            each = 2 * math.prod(products[0].shape)
+            if each * math.prod(common) != products[0].flops:  # an axis of one operand alone is summed before
+                common = [products[0].flops // each]
+            formula = " · ".join(map(str, (2, *products[0].shape, *common)))
     value = explanation.contraction.matmul_flops
     prediction = Prediction(_("FLOPs"), value, "FLOP", formula, source=_("2·B·M·N·K for each product of two"))
     counted = executed(explanation).flops

@@ -132,7 +132,9 @@ def explain_unpack(pattern: str, shape: Shape, packed_shapes: Sequence[Shape]) -
     cuts, pieces = [0], []
     for one, length in zip(wanted, lengths, strict=True):
         known = math.prod(size for size in one if size != -1)
-        if length == -1 and (known * outer == 0 or rest % known):
+        if length == -1 and known * outer == 0:
+            raise ValueError(_("−1 cannot be solved beside a size of 0: any number would do"))
+        if length == -1 and rest % known:
             raise ValueError(_("what is left over, {rest}, does not divide by {known}").format(rest=rest, known=known))
         inner = tuple(rest // known if size == -1 else size for size in one)
         cuts.append(cuts[-1] + math.prod(inner))

@@ -1,6 +1,7 @@
 """Estimates that fit on a napkin, and how they fit trainings that were published (CS336 lecture 2, §2). No torch."""
 
 from core.napkin.estimates import (
+    MAX_DEVICES,
     RECIPES,
     Recipe,
     max_params,
@@ -23,6 +24,7 @@ from core.napkin.published import (
 from core.napkin.throughput import THROUGHPUTS, Throughput, compare_throughput
 
 __all__ = [
+    "MAX_DEVICES",
     "RECIPES",
     "THROUGHPUTS",
     "PublishedRun",

@@ -11,6 +11,7 @@ from core.words import _
 
 FLOPS_PER_PARAM_AND_TOKEN = 6  # 2 forward, 4 backward: Kaplan et al. 2020 (arXiv 2001.08361), §2.1
 SECONDS_PER_DAY = 24 * 60 * 60
+MAX_DEVICES = 10**7
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def training_days(
     >>> round(training_days(70e9, 15e12, 1024, 1979e12 / 2, 0.5), 2)
     143.93
     """
-    devices = whole_number(_("number of devices"), num_devices, 1, 10**7)
+    devices = whole_number(_("number of devices"), num_devices, 1, MAX_DEVICES)
     rate = devices * positive_number(_("peak FLOP/s"), peak_flop_per_sec) * positive_number("MFU", mfu)
     return training_flops(num_params, num_tokens) / (rate * SECONDS_PER_DAY)
 
@@ -113,7 +114,7 @@ def predict_energy(num_devices: int, watts_per_device: float, seconds: float, pu
     >>> predict_energy(1024, 700, 144 * 86400, 1.1).text
     '2.72 GWh'
     """
-    devices = whole_number(_("number of devices"), num_devices, 1, 10**7)
+    devices = whole_number(_("number of devices"), num_devices, 1, MAX_DEVICES)
     hours = positive_number(_("seconds"), seconds) / 3600
     watt_hours = devices * positive_number(_("watts"), watts_per_device) * hours * positive_number("PUE", pue)
     formula = f"{devices:,} · {watts_per_device:,g} W · {hours:,.4g} h · {pue:g}"
@@ -126,7 +127,7 @@ def predict_cost(num_devices: int, dollars_per_device_hour: float, seconds: floa
     >>> predict_cost(1024, 2.5, 144 * 86400).text
     '8,850,000 $'
     """
-    devices = whole_number(_("number of devices"), num_devices, 1, 10**7)
+    devices = whole_number(_("number of devices"), num_devices, 1, MAX_DEVICES)
     hours = positive_number(_("seconds"), seconds) / 3600
     price = positive_number(_("dollars for a device and hour"), dollars_per_device_hour)
     formula = f"{devices:,} · {hours:,.4g} h · {price:g} $"
@@ -149,7 +150,7 @@ def predict_max_params(num_devices: int, memory_bytes: float, recipe: Recipe) ->
     >>> predict_max_params(8, 80e9, RECIPES["fp32"]).text
     '40.0 B parameters'
     """
-    devices = whole_number(_("number of devices"), num_devices, 1, 10**7)
+    devices = whole_number(_("number of devices"), num_devices, 1, MAX_DEVICES)
     value = max_params(devices * memory_bytes, recipe.bytes_per_param)
     terms = recipe_parts(recipe)
     formula = f"{devices:,} · {units.si_bytes(memory_bytes)} / {recipe.bytes_per_param:g} bytes"

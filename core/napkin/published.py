@@ -132,8 +132,9 @@ def compare_gpu_hours(run: PublishedRun, mfu: float) -> Comparison | None:
     work = f"6 · {units.count(run.active_params)} · {units.count(run.num_tokens)}"
     formula = f"{work} / ({units.si(run.peak_flop_per_sec, 'FLOP/s')} · {mfu:g} · 3,600 s)"
     prediction = Prediction("GPU-hours", run.predicted_gpu_hours(mfu), "GPU-hours", formula, source=run.source)
+    notes = tuple(one for one in (run.source, run.notes) if one)
     conditions = Conditions(
-        run.accelerator, run.accelerator, "bf16", threads=0, warmup=0, trials=1, notes=(run.source,)
+        run.accelerator, run.accelerator, _("bf16 peak"), threads=0, warmup=0, trials=1, notes=notes
     )
     measurement = Measurement("GPU-hours", (run.gpu_hours,), "GPU-hours", conditions)
     note = _("the hours imply {implied:.1%} of the peak, the napkin assumed {mfu:.1%}")

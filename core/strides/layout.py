@@ -113,6 +113,8 @@ class Layout:
         if len(index) != self.dim:
             message = _("the index {index} must have {dim} numbers, one for each dimension")
             raise ValueError(message.format(index=tuple(index), dim=self.dim))
+        if 0 in self.shape:
+            raise ValueError(_("a tensor of shape {shape} has no elements to point at").format(shape=self.shape))
         place = self.offset
         for d, one in enumerate(index):
             if type(one) is not int or not 0 <= one < self.shape[d]:

@@ -167,7 +167,9 @@ def _error(a: Shape, b: Shape, k_a: int | None, k_b: int | None, batch: Sequence
         second = _("the second to last of b") if len(b) >= 2 else _("the only one of b")
         first = _("the last of a") if len(a) >= 2 else _("the only one of a")
         hint = ""
-        if len(b) >= 2 and b[-1] == k_a:
+        if not all(one.fits for one in batch):
+            hint = _(" The batch dimensions do not fit either.")
+        elif len(b) >= 2 and b[-1] == k_a:
             hint = _(" Transposing b would fit.")
         elif len(a) >= 2 and a[-2] == k_b:
             hint = _(" Transposing a would fit.")

@@ -121,7 +121,7 @@ def _index(x: Layout, operation: Operation) -> Step:
     if outside and (others or not size):  # without elements to gather torch looks at no index
         message = _("index {index} is out of bounds for dimension {dim} with size {size}")
         raise Refused(message.format(index=outside[0], dim=where, size=size))
-    reason = _("places from a list have no common step, so no stride can describe them: they are gathered into a copy")
+    reason = _("a list may name any places, and torch looks for no step between them: they are gathered into a copy")
     return Step(operation, x, "copy", copying.picked_copy(view, where, len(wanted)), reason)
 
 

@@ -98,6 +98,10 @@ def expand(x: Layout, args: Sequence[int]) -> Viewed:
             stride = 0
         strides[at] = stride
     why = _("a stride of 0 shows the same element again and again: nothing is copied")
+    if tuple(strides) == x.strides:
+        why = _("no size is another one: nothing changes")
+    elif 0 not in strides:
+        why = _("only dimensions of size 1 come in front: nothing is copied")
     return replace(x, shape=tuple(shape), strides=tuple(strides)), why
 
 
@@ -132,9 +136,11 @@ def unfold(x: Layout, args: Sequence[int]) -> Viewed:
     sizes, strides = list(x.shape), list(x.strides)
     if x.dim:
         sizes[dim], strides[dim] = (most - size) // step + 1, stride * step
-    why = _(
-        "windows of {size} along dimension {dim}: two strides walk one dimension, so windows overlap without a copy"
-    )
+    why = _("windows of {size} along dimension {dim}: two strides walk one dimension, so nothing is copied")
+    if step < size:
+        why = _(
+            "windows of {size} along dimension {dim}: two strides walk one dimension, so windows overlap without a copy"
+        )
     why = why.format(size=size, dim=dim)
     return replace(x, shape=(*sizes, size), strides=(*strides, stride)), why
 

@@ -69,7 +69,7 @@ def predict_measure_explain(
     # One element: each one more costs the server and the browser as much as all that is in it.
     markup.show(f'<div class="np-card">{"".join(boxes)}</div>{lines}{verdict}{links}{below}')
     if comparison is not None and draw:
-        _draw_difference(comparison)
+        _draw_difference(comparison, labels)
     return True
 
 
@@ -84,9 +84,9 @@ def predictions(claims: Sequence[Prediction]) -> None:
     markup.show(f'<div class="np-card np-three">{boxes}</div>')
 
 
-def _draw_difference(comparison: Comparison) -> None:
+def _draw_difference(comparison: Comparison, labels: Labels) -> None:
     if _has_difference(comparison):
-        charts.show_difference(comparison)
+        charts.show_difference(comparison, labels.predicted, labels.measured)
 
 
 def _has_difference(comparison: Comparison) -> bool:

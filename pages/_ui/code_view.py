@@ -66,8 +66,9 @@ def _listing(function: Callable[..., Any], given: tuple[tuple[str, Any], ...], s
                 f"{value.name} = {value.text}" if value.name != "return" else f"→ {value.text}" for value in at.values
             )
             held = found or ("✓" if at.holds else "")
-        later = " np-later" if number not in reached and ran.lines[number - 1].strip() else ""
-        current = " np-now" if number == now else ""
+        start = ran.start_of.get(number, number)
+        later = " np-later" if start not in reached and ran.lines[number - 1].strip() else ""
+        current = " np-now" if start == now else ""
         rows.append(
             f'<div class="np-row{current}{later}"><span class="np-no">{number}</span><span>{code}</span>'
             f'<span class="np-held">{escape(held)}</span></div>'

@@ -77,7 +77,7 @@ def _turn(fmt: Format, step: int) -> None:
         return  # the section says what is wrong with it
     code = None if here is None else dtypes.neighbour(here.code, fmt, step)
     if code is not None:
-        inputs.set_values(dt_number=dtypes.shortest_text(dtypes.decode(code, fmt)))
+        inputs.set_values(dt_number=dtypes.exact_text(dtypes.decode(code, fmt)))
 
 
 def last_number() -> float | None:
@@ -108,7 +108,7 @@ def bit_cells(one: Decoded) -> None:
 
     def pick(name: str) -> None:
         flipped = dtypes.flip(one.code, fmt, int(name.removeprefix("bit")))
-        inputs.set_values(dt_number=dtypes.shortest_text(dtypes.decode(flipped, fmt)))
+        inputs.set_values(dt_number=dtypes.exact_text(dtypes.decode(flipped, fmt)))
 
     alt = _("the bits of {label}: {bits}; press one to turn it over").format(label=fmt.label, bits=" ".join(one.fields))
     cells.show("dt_bits", _bit_grids(one.code, fmt), alt, pick)

@@ -126,11 +126,11 @@ def exact_count(b: int, d: int, k: int, *, too_large: bool) -> None:
     message = escape(
         _(
             "To the last operation it is (2D − 1)·B·K = {exact}: the first product of each sum needs no add, "
-            "which is {less:,} fewer ({share:.2%})."
+            "which is {less:,} fewer ({share}%)."
         )
     )
     exact = f"<b>{flops.exact_matmul_flops(b, d, k):,}</b>"
-    text = message.format(exact=exact, less=b * k, share=1 / (2 * d))
+    text = message.format(exact=exact, less=b * k, share=units.significant(100 / (2 * d)))
     note = _("These sizes are too large to run while you type: the code below runs with the lecture's for a CPU.")
     told = f'<p class="np-legend">{escape(note)}</p>' if too_large else ""
     markup.show(f'<div style="color:var(--ink)">{text}{told}</div>')

@@ -205,7 +205,7 @@ def matmul_in_words(shapes: strides.MatmulShapes) -> str:
         "**{count:,}** multiplications of {left} by {right}, {k} being contracted. Each matrix of a takes part in "
         "{a:,} of them, each of b in {b:,}."
     )
-    left = f"{shapes.m or 1} × {shapes.k_a}"
-    right = f"{shapes.k_b} × {shapes.n or 1}"
+    left = f"{1 if shapes.m is None else shapes.m} × {shapes.k_a}"
+    right = f"{shapes.k_b} × {1 if shapes.n is None else shapes.n}"
     texts = {"left": left, "right": right, "k": shapes.k_a}
     return message.format(count=shapes.multiplications, a=shapes.a_uses, b=shapes.b_uses, **texts)

@@ -44,7 +44,7 @@ def rules_of_thumb(shape: flops.TransformerShape, batch: int, length: int) -> No
     rules = {
         _("6·N·D, all parameters"): flops.six_nd(shape, batch * length),
         _("6·N·D, without embeddings"): flops.six_nd(shape, batch * length, non_embedding=True),
-        _("6·N·D + 12·L·H·Q·T"): flops.palm_flops_per_token(shape, length) * batch * length,
+        _("(6·N + 12·L·H·Q·T)·D"): flops.palm_flops_per_token(shape, length) * batch * length,
     }
     rows = [
         (name, (units.si(value, "FLOP"), f"{value:,} FLOP"), f"{value / exact - 1:+.1%}")

@@ -444,3 +444,96 @@ def test_the_text_of_the_ends_is_their_number_and_not_one_beyond_that_saturates(
         one = dtypes.decode(code, fmt)
         if one.value:
             assert Fraction(dtypes.shortest_text(one)) == one.value
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "note", "cause"),
+    [
+        ("65510", "fp16", "rounded", "nearer than half a spacing"),  # torch: 65504; infinity comes from 65520 on
+        ("65519.99", "fp16", "rounded", "nearer than half a spacing"),
+        ("60000", "e5m2", "rounded", "nearer than half a spacing"),
+        ("464", "e4m3fn", "rounded", "nearer than half a spacing"),
+        ("464.01", "e4m3fn", "saturates", "beyond the largest number"),
+    ],
+)
+def test_only_what_is_beyond_half_a_spacing_is_beyond_the_largest_number(value, name, note, cause):
+    (one,) = dtypes.survey(value, [name])
+    _prediction, comparison, _why = dtypes.compare_relative_error(value, name)
+    assert (one.note, comparison.parts[0].name) == (note, cause)
+
+
+@pytest.mark.parametrize(
+    ("value", "torchs", "parts"),
+    [
+        ("9007199254740993", 2**53, {"rounded to fp64 first": -1}),
+        (str(2**63 - 1), -(2**63), {"beyond the range": -(2**64) + 1}),  # as fp64 it is 2**63
+        (str(2**63), -(2**63), {"beyond the range": -(2**64) + 1}),
+        ("300", 300, {}),
+        ("-300.9", -300, {}),
+    ],
+)
+def test_integers_that_fp64_has_not_are_compared_exactly(value, torchs, parts):
+    _prediction, comparison, _why = dtypes.compare_cast(value, "int64")
+    assert comparison.measurement.value == torchs == int(torch.tensor(float(value), dtype=torch.float64).long())
+    assert {part.name: part.value for part in comparison.parts} == parts
+    assert not comparison.unexplained
+
+
+@pytest.mark.parametrize(
+    ("fmt", "formula"),
+    [
+        ("fp64", "2¹⁰²³ · (2 − 2⁻⁵²)"),
+        ("fp32", "2¹²⁷ · (2 − 2⁻²³)"),
+        ("fp16", "2¹⁵ · (2 − 2⁻¹⁰)"),
+        ("e4m3fn", "2⁸ · 1.75"),
+    ],
+)
+def test_the_formula_of_the_largest_number_is_that_number(fmt, formula):
+    prediction = dtypes.compare_threshold(fmt, "largest")[0]
+    assert prediction.formula == formula
+    power, _, significand = formula.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")).partition(" · ")
+    if significand.startswith("("):
+        significand = 2 - Fraction(2) ** int(significand.strip("()").split("- 2")[1])
+    assert Fraction(2) ** int(power[1:]) * Fraction(significand) == dtypes.FORMATS[fmt].max_value
+
+
+def test_a_format_of_ones_own_far_from_one():
+    low = dtypes.custom(4, 3, -5)  # its smallest normal number is 64
+    assert dtypes.compare_threshold(low, "ε")[0].formula == "1 is below the normal range, where the spacing is 2³"
+    prediction = dtypes.compare_relative_error("1000", low)[0]
+    assert (prediction.value, prediction.formula) == (2**-4, "at most 2⁻⁴ in the normal range")
+    worst = max(float(dtypes.survey(str(n), [low])[0].relative_error) for n in range(64, 1024))
+    assert 2**-5 < worst <= 2**-4
+    high = dtypes.custom(4, 3, 100)
+    assert dtypes.compare_threshold(high, "ε")[0].value is None
+    assert dtypes.thresholds(high).epsilon is None
+
+
+@pytest.mark.parametrize("bias", [-900, -5, 0, 20, 1000])
+def test_a_format_without_a_number_is_refused(bias):
+    with pytest.raises(ValueError, match="needs a number besides 0; with 1 exponent and 0 mantissa bits it has none"):
+        dtypes.custom(1, 0, bias, "fn")
+
+
+def test_a_stochastic_sum_beyond_the_largest_number():
+    comparison = dtypes.compare_stochastic(dtypes.accumulate("e4m3fn", 1.0, 1000))
+    assert (comparison.prediction.value, comparison.measurement.value) == (1001, 448)
+    assert [(part.name, part.value) for part in comparison.parts] == [("the largest number", -553)]
+    assert "right on average" not in comparison.prediction.formula
+
+
+@pytest.mark.parametrize("name", ["fp16", "bf16", "e4m3fn", "e5m2", "e2m1", "e8m0fnu"])
+def test_a_steps_text_is_that_very_number(name):
+    fmt = dtypes.FORMATS[name]
+    for code in range(0, 1 << fmt.bits, 7 if fmt.bits > 8 else 1):
+        one = dtypes.decode(code, fmt)
+        text = dtypes.exact_text(one)
+        assert dtypes.typed(text, fmt).decoded.code == code or one.kind == "nan"
+        if one.value and min(len(dtypes.decimal_text(one.value)), len(dtypes.scientific_text(one.value))) <= 24:
+            assert dtypes.read(text).value == one.value
+
+
+def test_marks_of_a_wide_format_lie_between_its_ends():
+    (line,) = dtypes.number_lines([dtypes.custom(5, 10, 100)])
+    assert line.first <= min(line.marks)
+    assert max(line.marks) <= line.last

@@ -165,3 +165,31 @@ def test_at_the_minimum_every_gradient_is_zero():
     check = gradients.finite_difference_check([1, 2], [1, 2], 5, loss="quartic")
     assert check.gradient == (0, 0)
     assert check.curve("central", "fp64").predicted_best_step is None
+
+
+def test_a_gradient_of_exactly_0_is_measured():
+    x, w = (1.0, 2.0, 3.0), (1.0, 1.0, 1.0)
+    explained = gradients.explain_graph(x, w, 6.0)
+    prediction, comparison = gradients.compare_w_grad(explained, x, w, 6.0)
+    assert (prediction.value, comparison.measurement.value, comparison.difference) == (0, 0, 0)
+    prediction, comparison = gradients.compare_accumulated(gradients.accumulation(x, w, 6.0, times=2), x, w, 6.0, 2)
+    assert (prediction.value, comparison.measurement.value, comparison.difference) == (0, 0, 0)
+    shown = [number for edge in explained.backward for number in (*edge.upstream, *edge.predicted)]
+    assert all(str(number) != "-0.0" for number in shown)
+
+
+@pytest.mark.parametrize("y", [0.60001, 0.6000001, 0.6])
+def test_what_fp32_rounds_in_a_sum_that_cancels_is_named(y):
+    x, w = (0.1, 0.2, 0.3), (1.0, 1.0, 1.0)
+    _prediction, comparison = gradients.compare_accumulated(gradients.accumulation(x, w, y, times=3), x, w, y, 3)
+    assert [part.name for part in comparison.parts] == ["rounding"]
+    assert comparison.unexplained == 0
+
+
+@pytest.mark.parametrize(("x", "y"), [((1.0, 2.0, 3.0), 6.0), ((0.1, 0.2, 0.3), 0.6)])
+@pytest.mark.parametrize("loss", ["square", "quartic"])
+def test_no_best_step_is_predicted_where_the_loss_is_0(x, y, loss):
+    check = gradients.finite_difference_check(x, (1.0, 1.0, 1.0), y, loss=loss)
+    comparison = gradients.compare_best_step(check.curve("central", "fp64"))
+    assert comparison.prediction.value is None
+    assert "is not predicted" in comparison.prediction.unknown

@@ -125,3 +125,28 @@ def test_a_network_is_shown_by_its_class():
     assert lesson.describe(network) == "a Sequential"
     assert lesson.describe(torch.optim.AdamW(network.parameters())) == "an AdamW"
     assert lesson.describe(object()) == "an object"
+
+
+def test_a_float_that_is_a_whole_number_is_shown_whole():
+    assert lesson.describe(2304.0) == "2,304"
+    assert lesson.describe(2.0) == "2.00"
+
+
+def test_what_an_except_runs_is_shown():
+    from core.lessons import strides_views
+
+    ran = lesson.run(strides_views.views_and_copies)
+    reached = {step.line for step in ran.steps}
+    handler = next(number for number, line in enumerate(ran.lines, 1) if line.strip().startswith("except"))
+    assert {handler, handler + 1} <= reached
+    message = next(step for step in ran.steps if step.line == handler + 1)
+    assert "view size is not compatible" in message.values[0].text
+
+
+def test_a_store_to_an_attribute_says_nothing_of_its_tensor():
+    from core.lessons import gradients
+
+    ran = lesson.run(gradients.accumulation)
+    lines = [number for number, line in enumerate(ran.lines, 1) if ".grad = None" in line]
+    assert lines
+    assert all(not step.values for step in ran.steps if step.line in lines)

@@ -654,3 +654,23 @@ def test_torchs_own_words_about_an_einsum_and_an_annotated_call():
     checked = named_dims.check_annotations("scores", [(8,), (8,)])
     assert checked.annotated_only.error.startswith("IndexError: Dimension out of range")
     assert checked.with_checker.error.startswith("TypeCheckError")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "shapes", "formula"),
+    [
+        ("i j m, j k -> i k", ((2, 3, 4), (3, 5)), "2 · 2 · 5 · 3"),  # m is of one operand alone: summed before
+        ("b s1 h, b s2 h -> b s1 s2", ((2, 3, 4), (2, 3, 4)), "2 · 2 · 3 · 3 · 4"),
+        ("i j, j k -> i k", ((2, 3), (3, 5)), "2 · 2 · 5 · 3"),
+        ("a i j, i j k -> a k", ((2, 3, 4), (3, 4, 5)), "2 · 2 · 5 · 3 · 4"),
+    ],
+)
+def test_the_formula_of_an_einsum_gives_its_flops(pattern, shapes, formula):
+    done = named_dims.compare_einsum_flops(named_dims.explain(pattern, *shapes, operation_="einsum"))
+    assert done.prediction.formula == formula
+    assert done.prediction.value == math.prod(map(int, formula.split(" · "))) == done.measurement.value
+
+
+def test_a_size_of_0_leaves_minus_one_open():
+    with pytest.raises(ValueError, match="cannot be solved beside a size of 0"):
+        named_dims.explain_unpack("a *", (0, 4), ((-1,), (2,)))

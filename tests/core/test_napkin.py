@@ -102,3 +102,12 @@ def test_hours_predicted_with_the_implied_mfu_are_the_reported_ones():
 def test_gpt3_on_eight_h100():
     seconds = napkin.predict_training_time(3.14e23 / 6 / 300e9, 300e9, 8, 989.5e12, 1.0).value
     assert seconds / (7 * 86400) == pytest.approx(65.59, abs=0.005)
+
+
+def test_an_iteration_is_no_training():
+    kinds = {run.model: run.is_benchmark for run in napkin.published_runs()}
+    assert kinds["MT-NLG 530B (1 iteration, 420 nodes)"]
+    assert all(run.source != "same" and run.notes != "same" for run in napkin.published_runs())
+    for run in napkin.published_runs():
+        if run.gpu_hours and not run.is_benchmark:
+            assert run.num_tokens > 1e9, run.model

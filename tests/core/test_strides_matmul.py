@@ -77,3 +77,12 @@ def test_a_shape_error_says_which_dimensions(a, b, words):
 def test_what_is_no_shape_is_refused(a, b):
     with pytest.raises(ValueError, match="size 0|at most 8|larger than"):
         explain_matmul(a, b)
+
+
+def test_a_hint_is_only_given_where_it_helps():
+    assert "Transposing b would fit." in strides.explain_matmul((2, 3), (5, 3)).error
+    clash = strides.explain_matmul((2, 2, 3), (4, 5, 3)).error
+    assert "Transposing" not in clash
+    assert "The batch dimensions do not fit either." in clash
+    with pytest.raises(RuntimeError):
+        torch.zeros(2, 2, 3) @ torch.zeros(4, 5, 3).mT

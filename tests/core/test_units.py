@@ -82,3 +82,10 @@ def test_any_text_gives_a_finite_number_or_a_sentence(text, unit):
         assert math.isfinite(units.parse_quantity(text, unit))
     except ValueError as error:
         assert "is not a quantity" in str(error)
+
+
+def test_small_figures_keep_their_digits():
+    assert units.quantity(27.8318, "GPU-hours") == "27.8 GPU-hours"
+    assert units.quantity(768, "GPU-hours") == "768 GPU-hours"
+    assert units.quantity(0.0042, "$") == "0.00420 $"
+    assert units.quantity(2.5, "$") == "2.50 $"

@@ -142,7 +142,25 @@ def test_a_parabola_has_no_truncation_in_a_central_difference_and_a_quartic_has(
 def test_a_gradient_of_zero_can_be_checked_too(values, loss):
     app = at_section("check", grad_loss=loss, **values)
     assert "This section failed" not in text_of(app)
-    assert value_of(app, "ratio").endswith("×")
+    if "grad_y" in values:
+        assert "x·w is y: the loss and its slope are 0" in text_of(app)
+    else:
+        assert value_of(app, "ratio").endswith("×")
+
+
+def test_where_every_error_is_0_the_page_says_so():
+    app = at_section("check", grad_y=0.0, grad_w1=0.0, grad_w2=0.0, grad_w3=0.0, grad_method="central")
+    assert not app.get("vega_lite_chart")
+    assert "Every error is exactly 0" in said(app.info[0])
+    choose(app, "grad_y", 5.0)
+    assert len(app.get("vega_lite_chart")) == 1
+    assert "Dashed: predicted truncation" in text_of(app)
+
+
+def test_a_perfect_fit_has_a_measured_gradient_of_0():
+    app = at_section("graph", grad_y=6.0)
+    assert figures(app) == ("0", "0", "=")
+    assert "−0" not in " ".join(cell for row in tables(app)[0] for cell in row).replace("−0.", "")
 
 
 def test_what_would_overflow_is_refused_in_words():

@@ -30,6 +30,13 @@ def test_each_control_changes_the_days(key, value, shown):
     assert charts(app) != before
 
 
+def test_a_million_devices_have_their_chart():
+    app = open_page()
+    choose(app, "train_devices", 1_000_000)
+    assert not app.warning
+    assert len(charts(app)) == 1
+
+
 def test_the_largest_model_follows_the_recipe():
     app = open_page()
     choose(app, "napkin_section", "largest_model")

@@ -93,7 +93,7 @@ def test_the_icon_comes_when_the_page_is_out(monkeypatch):
     monkeypatch.setattr(st, "set_page_config", lambda **given: called.append(list(given)))
     monkeypatch.setattr(frame.warm, "page_is_out", lambda: called.append("page is out"))
     AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
-    assert called == [["page_title", "layout", "initial_sidebar_state"], "page is out", ["page_icon"]]
+    assert called == [["layout", "initial_sidebar_state"], "page is out", ["page_icon"]]
 
 
 def test_garbage_is_looked_for_again_when_all_is_imported(monkeypatch):

@@ -147,13 +147,16 @@ def scaled_unit(largest: float, unit: str) -> tuple[float, str]:
     return units.parse_quantity(f"1 {name}", unit) if name else 1.0, name
 
 
-def show_difference(comparison: Comparison) -> None:
-    """From predicted to measured: a bar for each, and between them each named part where it adds to the last."""
+def show_difference(comparison: Comparison, first: str = "", last: str = "") -> None:
+    """From predicted to measured: a bar for each, and between them each named part where it adds to the last.
+
+    ``first`` and ``last`` are what those two are called, where that is not their name.
+    """
     predicted, measured = comparison.prediction.value, comparison.measurement.value
     assert predicted is not None
     unit = comparison.prediction.unit
     divide, shown_unit = scaled_unit(max(predicted, measured), unit)
-    bars = [(_("predicted"), 0.0, predicted, "transparent", CLAIM, units.quantity(predicted, unit))]
+    bars = [(first or _("predicted"), 0.0, predicted, "transparent", CLAIM, units.quantity(predicted, unit))]
     level = predicted
     steps = [(part.name, part.value, part_color(index)) for index, part in enumerate(comparison.parts)]
     steps.append((_("unexplained"), comparison.unexplained or 0.0, UNEXPLAINED))
@@ -161,11 +164,11 @@ def show_difference(comparison: Comparison) -> None:
         sign = "+" if value >= 0 else "−"
         bars.append((name, level, level + value, color, color, f"{sign} {units.quantity(abs(value), unit)}"))
         level += value
-    bars.append((_("measured"), 0.0, measured, CLAIM, CLAIM, comparison.measurement.text))
+    bars.append((last or _("measured"), 0.0, measured, CLAIM, CLAIM, comparison.measurement.text))
     rows: list[dict[str, Any]] = [
         {"name": name, "from": low / divide, "to": high / divide, "end": max(low, high) / divide, "fill": fill,
-         "stroke": stroke, "label": label}
-        for name, low, high, fill, stroke, label in bars
+         "stroke": stroke, "label": label, "order": order}
+        for order, (name, low, high, fill, stroke, label) in enumerate(bars)
     ]  # fmt: skip
     low, high = min(0.0, *(min(row["from"], row["to"]) for row in rows)), max(row["end"] for row in rows)
     title = f"{comparison.prediction.quantity} ({shown_unit})"
@@ -178,7 +181,9 @@ def _draw_difference(title: str) -> Any:
     import altair as alt
 
     scale = alt.Scale(domainMin=alt.ExprRef("low"), domainMax=alt.ExprRef("high"), nice=False)
-    base = canvas().encode(y=alt.Y("name:N", sort=None, title=None, axis=names_axis()))
+    # By their place and not as they come: the browser keeps the names that were there before.
+    order = alt.EncodingSortField("order", op="min")
+    base = canvas().encode(y=alt.Y("name:N", sort=order, title=None, axis=names_axis()))
     bars = base.mark_bar(strokeWidth=2, cornerRadius=2).encode(
         x=alt.X("from:Q", title=title, scale=scale, axis=alt.Axis(tickCount=8)), x2="to:Q",
         fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("stroke:N", scale=None),

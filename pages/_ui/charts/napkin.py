@@ -17,7 +17,8 @@ if TYPE_CHECKING:  # imported where it is used: the start page's words do not wa
 
 def days_by_devices(num_params: float, num_tokens: float, devices: int, peak: float, mfu: float) -> None:
     """Days to train against the number of devices, log-log: the chosen MFU, half and twice of it, the choice marked."""
-    counts = [round(devices * 2.0**step) for step in range(-4, 5) if devices * 2.0**step >= 1]
+    around = [devices * 2.0**step for step in range(-4, 5)]
+    counts = [round(count) for count in around if 1 <= count <= napkin.MAX_DEVICES]
     shares = sorted({mfu / 2, mfu, min(1.0, 2 * mfu)})
     rows = [
         {
