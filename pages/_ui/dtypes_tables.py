@@ -219,6 +219,6 @@ def block_table(errors: Sequence[dtypes.BlockError], chosen: str) -> None:
             (units.significant(one.relative_rms), repr(one.relative_rms)),
             (f"{one.zero_share:.1%}", ""), (f"{one.clipped_share:.1%}", ""),
         ])  # fmt: skip
-    head = (_("format"), _("bits a value"), _("bytes"), _("relative RMS"), _("became 0"), _("clipped"))
+    head = (_("format"), _("bits a value"), _("bytes a value"), _("relative RMS"), _("became 0"), _("clipped"))
     marked = [one.name for one in errors].index(chosen)
     tables.show(head, rows, _("block formats on this tensor"), marked=marked, dense=True)

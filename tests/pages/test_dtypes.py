@@ -325,3 +325,12 @@ def test_numbers_beyond_fp64_have_their_errors(number, name, errors):
     assert "This section failed" not in text_of(app)
     table = " ".join(text_of(app).partition("becomes")[2].split())
     assert f"{name} {errors}" in table
+
+
+@pytest.mark.parametrize(("section", "row_px"), [("ranges", 12.5), ("formats", 19)])
+def test_rows_grow_with_the_lectures_type(section, row_px):
+    app = at_section(section)
+    few = json.loads(app.get("vega_lite_chart")[-1].proto.spec)["height"]
+    assert few % row_px == 0
+    choose(app, "lecture", True)
+    assert json.loads(app.get("vega_lite_chart")[-1].proto.spec)["height"] / (few / row_px) >= 18

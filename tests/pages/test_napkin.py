@@ -1,8 +1,10 @@
 """The start page: each control's effect, and what it refuses."""
 
+import json
+
 import pytest
 
-from tests.pages.helpers import ROOT, charts, choose, open_page, press, said, text_of, value_of
+from tests.pages.helpers import ROOT, charts, choose, open_page, press, rows, said, text_of, value_of
 
 
 def test_the_lectures_first_estimate_greets_the_visitor():
@@ -157,3 +159,14 @@ def test_the_tour_links_what_is_there():
     assert any(link.label.endswith("2·B·D·K") for link in links)
     pages = {path.stem for path in (ROOT / "pages").glob("[a-z]*.py")}
     assert {link.page for link in links} == pages
+
+
+def test_the_bars_from_predicted_to_measured_stand_in_their_order():
+    """Also after a change that adds a part: the browser keeps the names that were there before."""
+    app = open_page()
+    choose(app, "napkin_section", "two_mfus")
+    choose(app, "throughput", "MPT-7B, T = 65,536")
+    assert [row["name"] for row in rows(app)] == ["MFU by 6N alone", "attention", "unexplained", "MFU as reported"]
+    assert [row["order"] for row in rows(app)] == [0, 1, 2, 3]
+    spec = json.loads(app.get("vega_lite_chart")[-1].proto.spec)
+    assert all(layer["encoding"]["y"]["sort"] == {"field": "order", "op": "min"} for layer in spec["layer"])

@@ -40,6 +40,7 @@ PART_COLORS = ("#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A5BA6")
 MEMORY_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 INK = "#6f7a88"  # text on charts: the server does not know the theme, and this reads on white and on black alike
 LECTURE_SCALE = 1.3
+LECTURE_ROW_PX = 18  # the least that a row of larger type takes
 _NO_FIELD = "_"
 _drawn: dict[Any, Element] = {}  # by structure
 
@@ -134,6 +135,11 @@ def names_axis() -> Any:
     import altair as alt
 
     return alt.Axis(ticks=False, domain=False, grid=False, labelLimit=300)
+
+
+def row_px(usual: float) -> float:
+    """The height of a row of names: with the type where *Lecture* enlarges that."""
+    return max(LECTURE_SCALE * usual, LECTURE_ROW_PX) if inputs.lecture_mode() else usual
 
 
 def scaled_unit(largest: float, unit: str) -> tuple[float, str]:

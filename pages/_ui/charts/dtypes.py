@@ -12,7 +12,7 @@ import pyarrow
 from core import units
 from core.dtypes import KINDS, Accumulation, BlockError, Exact, Format, NumberLine, Shares, power_of_two, survey
 from core.words import _
-from pages._ui.charts import CLAIM, INK, PART_COLORS, canvas, names_axis, show
+from pages._ui.charts import CLAIM, INK, PART_COLORS, canvas, names_axis, row_px, show
 
 # What becomes of a number: lost, kept with fewer bits, kept, too large.
 KIND_COLORS = {"zero": "#D55E00", "subnormal": "#E69F00", "normal": CLAIM, "overflow": "#7A5BA6"}
@@ -29,7 +29,7 @@ def relative_errors(number: Exact, formats: tuple[Format, ...], width_px: int) -
     """The relative error in each format, solid, and the worst that rounding can do in its normal range, hollow."""
     rows, words = _relative_error_rows(number, formats)
     alt_text = _("relative error in each format: {w}").format(w=words)
-    show(_draw_relative_errors, rows, len(formats), alt_text=alt_text, width=width_px)
+    show(_draw_relative_errors, rows, row_px(19) * len(formats), alt_text=alt_text, width=width_px)
 
 
 # Said beforehand: pyarrow would look through the values to find out.
@@ -51,7 +51,7 @@ def _relative_error_rows(number: Exact, formats: tuple[Format, ...]) -> tuple[py
     return pyarrow.table([*zip(*points, strict=True)], schema=_ERRORS), "; ".join(words)
 
 
-def _draw_relative_errors(count: int) -> Any:
+def _draw_relative_errors(height: float) -> Any:
     import altair as alt
 
     ticks = [10.0**power for power in range(-16, 1, 2)]
@@ -66,7 +66,7 @@ def _draw_relative_errors(count: int) -> Any:
     actual = base.transform_filter(alt.datum.kind == "actual").mark_point(
         size=60, filled=True, color=CLAIM, opacity=1, clip=True
     )
-    return alt.layer(worst, actual).properties(height=19 * count)
+    return alt.layer(worst, actual).properties(height=height)
 
 
 def number_lines(lines: tuple[NumberLine, ...], number: float | None) -> None:
@@ -75,7 +75,15 @@ def number_lines(lines: tuple[NumberLine, ...], number: float | None) -> None:
     low, high = min(line.first for line in lines), max(line.last for line in lines)
     if number is not None:
         low, high = min(low, math.log2(number)), max(high, math.log2(number))
-    show(_draw_number_lines, rows, len(lines), number is not None, alt_text=words, low=low - 2, high=high + 2)
+    show(
+        _draw_number_lines,
+        rows,
+        row_px(12.5) * len(lines),
+        number is not None,
+        alt_text=words,
+        low=low - 2,
+        high=high + 2,
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -116,7 +124,7 @@ def _power(log2: float, digits: int = 4) -> str:
     return f"{10**rest:.{digits}g}e{tens:+.0f}"
 
 
-def _draw_number_lines(count: int, with_number: bool) -> Any:
+def _draw_number_lines(height: float, with_number: bool) -> Any:
     import altair as alt
 
     scale = alt.Scale(domainMin=alt.ExprRef("low"), domainMax=alt.ExprRef("high"), nice=False)
@@ -142,7 +150,7 @@ def _draw_number_lines(count: int, with_number: bool) -> Any:
         number = canvas().transform_filter(alt.datum.kind == "number")
         layers.append(number.mark_rule(color=INK, strokeDash=[5, 4]).encode(x=x))
         layers.append(number.mark_text(align="left", dx=5).encode(x=x, y=alt.value(-4), text="label:N"))
-    return alt.layer(*layers).properties(height=12.5 * count)
+    return alt.layer(*layers).properties(height=height)
 
 
 def accumulation(one: Accumulation) -> None:
