@@ -143,7 +143,10 @@ def _mx_scales(largest_B: Floats, block_format: BlockFormat) -> tuple[Floats, ND
 
 def _nv_scales(largest_B: Floats, block_format: BlockFormat) -> tuple[Floats, NDArray[np.uint8]]:
     top, scale_top = float(block_format.element.max_value), float(block_format.scale.max_value)
-    tensor_scale = float(np.float32(largest_B.max() / (top * scale_top))) or 1.0
+    with np.errstate(over="ignore"):  # the scale is fp32: beyond it everything saturates
+        tensor_scale = (
+            min(float(np.float32(largest_B.max() / (top * scale_top))), float(np.finfo(np.float32).max)) or 1.0
+        )
     scales_B = round_array(largest_B / top / tensor_scale, block_format.scale)
     return scales_B * tensor_scale, codes_of(scales_B, block_format.scale)
 

@@ -11,9 +11,9 @@ from core.dtypes.exact import MAX_CHARS, Exact, decimal_text, power_of_two, read
 from core.dtypes.formats import Format, find
 from core.words import _
 
-_BITS = re.compile(r"0[bB]([01_ ]+)")
+_BITS = re.compile(r"0[bB]([_ ]*[01][01_ ]*)")
 EXACT_CHARS = 24
-_HEX = re.compile(r"0[xX]([0-9a-fA-F_ ]+)")
+_HEX = re.compile(r"0[xX]([_ ]*[0-9a-fA-F][0-9a-fA-F_ ]*)")
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,8 @@ class Operation:
         """As it is written in a chain."""
         if self.name == "index":
             return f"[{', '.join(map(_item_text, self.args))}]"
+        if SIGNATURES[self.name].any_number and not self.args:  # x.view() is no call that torch takes
+            return f"{self.name}(())"
         return f"{self.name}({', '.join(map(_argument_text, self.args))})"
 
 

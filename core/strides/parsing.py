@@ -207,7 +207,7 @@ class _Reader:
             self._unknown(kind, name)
         self.place = end
         self.need("(")
-        arguments = self._nested() if name == "as_strided" else self._flat()
+        arguments = self._nested() if name == "as_strided" else self._flat(name)
         return self._make(start, name, arguments)
 
     def _make(self, start: int, name: str, arguments: tuple[Any, ...]) -> Operation:
@@ -226,11 +226,14 @@ class _Reader:
         message = _("no operation is called {name}; {hint}")
         self.fail(message.format(name=name[:30], hint=hint.format(names=", ".join(NAMES[1:]))))
 
-    def _flat(self) -> tuple[int, ...]:
-        """Numbers in parentheses; a second pair, as in view((2, 3)), changes nothing."""
-        inner = "(" if self.take("(") else "[" if self.take("[") else ""
+    def _flat(self, name: str) -> tuple[int, ...]:
+        """Numbers in parentheses; a second pair, as in view((2, 3)), changes nothing where there may be any number."""
+        any_number = SIGNATURES[name].any_number
+        inner = ("(" if self.take("(") else "[" if self.take("[") else "") if any_number else ""
         if not inner:
             numbers = self.numbers(")")
+            if any_number and not numbers:  # torch takes x.view(()), and not x.view()
+                self.fail(_("expected {usage}").format(usage=usage(name)))
         else:
             close = ")" if inner == "(" else "]"
             numbers = self.numbers(close)

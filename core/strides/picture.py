@@ -85,11 +85,12 @@ def shown_shape(shape: Sequence[int]) -> tuple[int, ...]:
 def _origins(shape: Sequence[int], operations: Sequence[Operation], last_copy: int, layout: Layout) -> list[int | None]:
     """For each place of the last storage, the element of x whose value went there: the chain run on numbers from 1.
 
-    Elementwise operations change values and move nothing: they are left out. A 0 is what triu put there.
+    Elementwise operations change values: here each multiplies by 1, as a new storage has strides of its own, on which
+    a later view depends. A 0 is what triu put there.
     """
     tensor = base_tensor(shape) + 1
     for operation in operations[:last_copy]:
-        made = tensor if operation.name in ELEMENTWISE else run_operation(tensor, operation).tensor
+        made = tensor * 1 if operation.name in ELEMENTWISE else run_operation(tensor, operation).tensor
         assert made is not None, operation
         tensor = made
     found: list[int | None] = [None] * layout.storage_size

@@ -146,6 +146,8 @@ def _view(x: Layout, operation: Operation) -> Step:
         advice = advice.format(reshape=Operation("reshape", operation.args).text)
         return Step(operation, x, "error", None, f"{strides.text} {advice}", strides)
     reason = _("every new dimension lies inside dimensions that merge: the same elements in the same order")
+    if 0 in shape:
+        reason = _("without elements any shape goes that has none either")
     return Step(operation, x, "view", _over(x, shape, strides), reason)
 
 

@@ -40,4 +40,4 @@ def suggest(name: str, x: Layout) -> str:
 
 
 def _joined(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, numbers))
+    return ", ".join(map(str, numbers)) or "()"

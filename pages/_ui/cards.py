@@ -15,6 +15,7 @@ from core.words import _
 from pages._ui import charts, code_view, inputs, markup, prose
 
 _GUESSES = "_napkin_guesses"
+ALL_OF_IT = 0.995  # and above it a share reads as 100%
 AGREE = 0.001  # closer than three significant digits show
 
 
@@ -198,7 +199,7 @@ def _verdict(comparison: Comparison) -> str:
     if abs(comparison.ratio - 1) < AGREE:
         return _("they agree") if largest == unexplained else _("they agree, but for {part}").format(part=name)
     share = value / comparison.difference
-    if not 0 < share <= 1:
+    if not 0 < share < ALL_OF_IT:
         return _("mostly {part}").format(part=name)
     return _("mostly {part} ({share:.0%} of the difference)").format(part=name, share=share)
 

@@ -268,7 +268,8 @@ def test_the_shortest_text_is_that_of_numpy():
 
 
 @pytest.mark.parametrize(("text", "wrong"), [("0b10101", "fp4 e2m1 has 4 bits; received 5"), ("0x1F", "received 5"),
-                                             ("0b", "is not a number"), ("0b2", "is not a number")])  # fmt: skip
+                                             ("0b", "is not a number"), ("0b2", "is not a number"),
+                                             ("0b_", "is not a number")])  # fmt: skip
 def test_bits_that_are_too_many_are_refused(text, wrong):
     with pytest.raises(ValueError, match=wrong):
         dtypes.typed(text, "e2m1")

@@ -102,3 +102,8 @@ def test_what_cannot_be_quantised_is_refused():
         dtypes.quantise(np.ones(32), "MXFP5")
     with pytest.raises(ValueError, match="the distribution must be one of"):
         dtypes.sample("Cauchy")
+
+
+def test_beyond_what_the_scale_of_a_tensor_holds_everything_saturates():
+    largest = float(np.finfo(np.float32).max) * 448 * 6
+    assert dtypes.quantise(np.full(16, 1e42), "NVFP4").values == pytest.approx(np.full(16, largest))

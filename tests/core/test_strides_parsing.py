@@ -3,6 +3,7 @@
 import random
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ from core.strides import Operation, format_chain, parse_chain, parse_operation, 
         ("[0][1]", "x[0][1]"),
         ("x.view(−1)", "x.view(-1)"),
         ("x.permute([1, 0])", "x.permute(1, 0)"),
-        ("x.view(())", "x.view()"),
+        ("x.view(())", "x.view(())"),
         ("x.as_strided((2,2),(1,0),1)", "x.as_strided((2, 2), (1, 0), 1)"),
         ("x.as_strided((3,),(1,))", "x.as_strided((3,), (1,))"),
         ("x.flatten().squeeze().clone()", "x.flatten().squeeze().clone()"),
@@ -133,3 +134,20 @@ def test_an_operation_from_its_name_and_arguments():
             parse_operation(name, arguments)
     with pytest.raises(ValueError, match="at most 300 characters"):
         parse_operation("view", "1" * 400)
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [("view", ()), ("reshape", ()), ("permute", ()), ("transpose", ((0, 1),)), ("select", ((0, 1),))],
+)
+def test_what_torch_takes_for_no_call_is_refused(name, args):
+    with pytest.raises(ValueError, match="expected"):
+        parse_chain(f"x.{name}({', '.join(map(str, args))})")
+    with pytest.raises(TypeError):
+        getattr(torch.zeros(1, 1), name)(*args)
+
+
+def test_no_sizes_are_written_as_torch_takes_them():
+    (operation,) = parse_chain("x.view(())")
+    assert operation.text == "view(())"
+    assert parse_chain(f"x.{operation.text}") == (operation,)
