@@ -44,7 +44,7 @@ def test_a_click_turns_a_bit_over(visit):
 def test_the_next_number_in_one_press_and_by_keyboard(visit):
     student = visit("dtypes", dt_number="1", dt_format="bf16")
     student.button("number above ▶").click()
-    expect(student.field("dt_number")).to_have_value("1.01")
+    expect(student.field("dt_number")).to_have_value("1.0078125")
     expect(student.page.get_by_text("1.0078125", exact=True)).to_be_visible()
     student.button("◀ number below").click()
     expect(student.field("dt_number")).to_have_value("1")
@@ -53,7 +53,7 @@ def test_the_next_number_in_one_press_and_by_keyboard(visit):
     last.focus()
     last.press("Enter")
     expect_bits(student, "0011111110000001")
-    expect(student.field("dt_number")).to_have_value("1.01")
+    expect(student.field("dt_number")).to_have_value("1.0078125")
 
 
 def test_a_line_that_is_no_number_is_refused_and_then_corrected(visit):
